@@ -48,7 +48,7 @@ class Checker:
     def __init__(self, table: Table) -> None:
         self._anything = table.open
         self._shape = _Object(table.name, table.attributes, table.sealed, root=True)
-        self._plain = _outgoing(table.attributes, _plain_scalar, frozenset())
+        self._plain = plain_spelling(table)
         hidden = frozenset(item.name for item in table.attributes if item.hidden)
         self._visible = _outgoing(table.attributes, _visible_scalar, hidden)
         self.converts = self._plain is not None
@@ -258,6 +258,11 @@ def _refusal(problems: Problems) -> Error:
 # -- out -------------------------------------------------------------------------------------------
 
 _PerScalar = Callable[[Attribute], Convert | None]
+
+
+def plain_spelling(table: Table) -> Convert | None:
+    """Compile what ``Checker.plain`` does with values of a table; None when nothing changes."""
+    return _outgoing(table.attributes, _plain_scalar, frozenset())
 
 
 def _plain_scalar(attribute: Attribute) -> Convert | None:

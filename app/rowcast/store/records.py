@@ -20,7 +20,7 @@ from rowcast.codecs import json_text
 from rowcast.core.errors import Error
 from rowcast.core.events import MISSING, PUT, Event, Record
 from rowcast.core.tables import Table, Type
-from rowcast.core.values import Checker, parse_id
+from rowcast.core.values import parse_id, plain_spelling
 
 JSON: Final = "application/json"
 
@@ -33,8 +33,8 @@ class Layout:
     """The storage form of one table's records; ``table`` is None for undeclared topics."""
 
     __slots__ = (
-        "_checker",
         "_floats",
+        "_plain",
         "attributes",
         "integer",
         "key_name",
@@ -55,7 +55,7 @@ class Layout:
         self.key_name = key.name if key is not None else None
         self.integer = key is not None and key.type in {Type.INT, Type.LONG}
         self._floats = tuple(i.name for i in self.attributes if i.type is Type.FLOAT)
-        self._checker = Checker(table) if table is not None else None
+        self._plain = plain_spelling(table) if table is not None else None
 
     def key(self, topic: str) -> Key:
         """Return the key of a topic; raises INVALID when it is not of the key's type."""
@@ -98,8 +98,7 @@ class Layout:
 
     def payload(self, value: Value) -> bytes:
         """Return the value as plain JSON."""
-        plain = self._checker.plain(value) if self._checker is not None else value
-        return json_text.encode(plain)
+        return json_text.encode(value if self._plain is None else self._plain(value))
 
     def record(self, event: Event) -> Record:
         """Return the record of a PUT or PATCH event."""
