@@ -64,6 +64,9 @@ _AFTER: Final = f"SELECT CAST(value AS INTEGER) {_NUMBER}"
 SEEN: Final = f"coalesce(({_AFTER}),{2**63 - 1})"
 """The greatest number of the log that anybody may see, as SQL."""
 
+STATEMENTS_MAX: Final = 64
+"""Tables whose statement is remembered: one of them takes SQLAlchemy a millisecond."""
+
 _INTEGERS: Final = frozenset({Type.INT, Type.LONG})
 _NOT_INDEXED: Final = frozenset({Type.ANY, Type.OBJECT, Type.LIST})
 """Types stored as JSON, whose text can differ for equal values."""
@@ -245,6 +248,7 @@ _SYSTEM: Final = (
 )
 
 
+@lru_cache(STATEMENTS_MAX)
 def create_statement(table: Table) -> str:
     """Return the SQL statement that creates a declared table."""
     made = SqlTable(sql_name(table), MetaData(), *declared_columns(table))
