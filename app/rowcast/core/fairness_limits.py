@@ -35,6 +35,13 @@ BEHIND_SECONDS_MAX: Final = 1.0
 BEHIND_LOOK_SECONDS: Final = 0.005
 """Between two looks whether they still are: a twentieth of the lag that they may have."""
 
+GATHER_SECONDS: Final = 0.002
+"""For which messages of QoS 0 that are announced first are gathered, unless somebody waits: a crash
+takes no more than these milliseconds (``log.qos0``), and a client that sends one at a time has ten
+or more of them in one append, which alone would take longer than all else that is done for one."""
+GATHER_EVENTS: Final = 256
+"""Messages of which the append begins at once: more gain little."""
+
 # Child processes ----------------------------------------------------------------------------------
 WORKER_CALL_SECONDS_MAX: Final = 60.0
 """Of one call: hundreds of times what one takes on an idle machine; a child that hangs is ended."""

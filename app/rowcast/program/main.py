@@ -10,6 +10,7 @@ import logging
 import signal
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
@@ -21,6 +22,7 @@ from rowcast.cluster.sequencing import SequencingCommitter
 from rowcast.core.clock import HybridClock, WallClock
 from rowcast.core.compiled import CODE
 from rowcast.core.errors import Code, Error
+from rowcast.core.fairness_limits import GATHER_SECONDS
 from rowcast.doors.durable_streams.door import streams_door
 from rowcast.doors.http.door import HttpSettings
 from rowcast.doors.http.edge import Edge
@@ -248,6 +250,7 @@ class Application:
         if self.config.workers.count:
             tables, writer = self.schema.tables, self._threads.writer
             return SequencingCommitter(store, bus, cache, clock, writer, bounds, tables=tables)
+        bounds = replace(bounds, gather_seconds=GATHER_SECONDS)  # no other process waits for them
         return Committer(store, bus, cache, clock, self._threads.writer, bounds)
 
     def _keep_facts(self) -> None:

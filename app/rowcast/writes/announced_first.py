@@ -2,7 +2,8 @@
 
 A QoS 0 message that is not retained has no acknowledgement and changes no record, so no client is
 told that it is stored. It need not wait for the disk: it is numbered and announced, and appended to
-the log right after. If the server is killed in between, the history lacks it, and its number is not
+the log right after, with those of the next two milliseconds (``GATHER_SECONDS``), unless somebody
+waits for the disk. If the server is killed in between, the history lacks it, and its number is not
 used again.
 
 It may only be announced while no batch of other writes is being appended: these have smaller

@@ -78,6 +78,9 @@ class Committer(StagedCommits):
         self.commit_seconds = Histogram()
         """The time from the decision of a batch to its outcomes."""
         self._begun = 0.0
+        self._gathering: GroupCommit | None = None
+        """Announced messages whose append is still to begin."""
+        self._gathered: asyncio.TimerHandle | None = None  # which begins it
         self.disk = Disk()
 
     # -- the event loop ----------------------------------------------------------------------------
@@ -163,7 +166,12 @@ class Committer(StagedCommits):
         ):
             self._goes_ahead = work.announced = True
             self._announce_and_answer(work.batch.writes, work.outcomes, stored=False)
-            self._run(work, partial(self._append, work), self._stored)
+            self._gathering = work
+            gather = self._bounds.gather_seconds
+            if not gather or self._waiting or self._parts:
+                self._append_gathered()
+            else:
+                self._gathered = self._loop.call_later(gather, self._append_gathered)
         else:
             self._run(work, partial(self._append, work), self._written)
 
@@ -178,17 +186,39 @@ class Committer(StagedCommits):
             and all(map(goes_first, batch.writes))
         )
 
+    def _append_gathered(self) -> None:
+        """Append what was announced, with what was announced since, in one batch.
+
+        A hand-over to the writer thread costs as much as ten messages. Nobody waits for these, so
+        they are gathered for ``gather_seconds``: until somebody does wait, or there are enough.
+        """
+        work, self._gathering = self._gathering, None
+        if work is None:
+            return
+        if self._gathered is not None:
+            self._gathered.cancel()
+        append, first = self._append, self.announced_first
+        if first.next.batch.writes:
+            following, append = first.take_next(), self._append_following
+            work.events += following.events
+            work.batch.writes += following.batch.writes
+            work.batch.size += following.batch.size
+        self._begun = self._loop.time()
+        self._run(work, partial(append, work), self._stored)
+
     def _go_ahead(self) -> None:
         """Announce messages while others are appended; they are appended next."""
         waiting, work = self._waiting, self.announced_first.next
         most = self.shares.room_ahead(work.batch)
         blocked = not most or self._overtaken or self.disk.refused
         if blocked or not (writes := self.announced_first.take(waiting, most)):
+            self._append_gathered()
             return
         events: list[Event] = []
         outcomes = decide_all(writes, work.current, events, work.changes, self._numbers.__next__)
         if events and events[-1].seq > self._reserved:  # they have to wait for others
             waiting.extendleft(reversed(writes))
+            self._append_gathered()
             return
         size = sum(write.size for write in writes)
         self._waiting_bytes -= size
@@ -197,6 +227,8 @@ class Committer(StagedCommits):
         work.events += events
         work.batch.writes += writes
         self._announce_and_answer(writes, outcomes, stored=False)
+        if waiting or len(work.batch.writes) >= self._bounds.gather_events:
+            self._append_gathered()
         if waiting and goes_first(waiting[0]):
             self._schedule()
 
@@ -252,7 +284,10 @@ class Committer(StagedCommits):
         Pages of the log wait for it: they are complete up to what is announced.
         """
         announced = self.announced
-        return self.announced_first.when_stored(announced) if self.stored < announced else None
+        if self.stored >= announced:
+            return None
+        self._append_gathered()
+        return self.announced_first.when_stored(announced)
 
     @property
     def reach(self) -> int:

@@ -19,6 +19,7 @@ from rowcast.core.fairness_limits import (
     BEHIND_LOOK_SECONDS,
     BEHIND_SECONDS_MAX,
     FEW_WRITE_BYTES,
+    GATHER_EVENTS,
     SHARED_ANSWER_SECONDS,
     SHARED_BATCH_BYTES_MAX,
     SHARED_BATCH_CALLER_EVENTS,
@@ -99,6 +100,10 @@ class WriteBounds:
     """How long those others are passed over."""
     look_seconds: float = BEHIND_LOOK_SECONDS
     """Between two looks at tables that are behind."""
+    gather_seconds: float = 0.0
+    """How long announced messages of QoS 0 are gathered before they are appended."""
+    gather_events: int = GATHER_EVENTS
+    """Of so many the append begins at once."""
 
 
 class Sized(Protocol):
@@ -162,15 +167,13 @@ class PendingBytes(dict[Caller, int]):
 
     def release_all(self, writes: Sequence["Sized"]) -> None:
         """Count those of some writes no longer; of one caller in a row with one look."""
-        caller, held = None, 0
-        for write in writes:
-            if write.caller is not caller:
-                if caller is not None:
-                    self.release(caller, held)
-                caller, held = write.caller, 0
+        held, last = 0, len(writes) - 1
+        for index, write in enumerate(writes):
             held += write.size
-        if caller is not None:
-            self.release(caller, held)
+            if index == last or writes[index + 1].caller is not write.caller:
+                if left := self.pop(write.caller) - held:  # ``release``, inlined
+                    self[write.caller] = left
+                self.size, held = self.size - held, 0
 
     def slows(self, caller: Caller, *, crowded: bool) -> bool:
         """Whether reading from a caller should pause."""

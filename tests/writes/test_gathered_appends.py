@@ -1,0 +1,83 @@
+"""Announced messages of QoS 0 are gathered for a moment, and appended together.
+
+``gather_seconds`` is an hour here, so what is appended was not appended by the timer.
+"""
+
+import pytest
+from test_announced_first import Listener, message, put, stored
+
+from build import Code, Server, turns
+from rowcast.core.errors import Error
+from rowcast.writes.pending_bytes import WriteBounds
+
+HOUR = 3600.0
+SOON = 0.001
+
+
+async def started(**bounds):
+    """Return a server whose log has numbers to give, and a listener."""
+    room = Server(bounds=WriteBounds(**{"gather_seconds": HOUR, **bounds}))
+    await room.put("u/0")
+    return room, Listener(room)
+
+
+async def said(room, *topics):
+    """Submit a message at each topic, each in a turn of its own."""
+    for topic in topics:
+        room.committer.submit([message(topic)])
+        await turns()
+
+
+async def test_messages_of_several_turns_are_one_batch():
+    room, listener = await started()
+    before = room.committer.commits
+    await said(room, "u/1", "u/2", "u/3")
+    assert (["u/1", "u/2", "u/3"], ["u/0"]) == (listener.topics, stored(room))
+    await room.committer.unstored()
+    assert (["u/0", *listener.topics], before + 1) == (stored(room), room.committer.commits)
+    assert room.committer.stored == room.committer.announced
+
+
+async def test_the_time_ends():
+    room, listener = await started(gather_seconds=SOON)
+    await said(room, "u/1", "u/2")
+    await room.committer.settle()
+    assert ["u/0", *listener.topics] == stored(room)
+
+
+async def test_a_write_that_waits_for_the_disk_is_not_held_up():
+    room, listener = await started()
+    await said(room, "u/1", "u/2")
+    room.committer.submit([put("u/3")])
+    await room.committer.settle()
+    assert ["u/0", "u/1", "u/2", "u/3"] == ["u/0", *listener.topics] == stored(room)
+
+
+async def test_facts_are_not_held_up():
+    room, _ = await started()
+    await said(room, "u/1")
+    await room.committer.durable()
+    assert ["u/0", "u/1"] == stored(room)
+
+
+async def test_enough_of_them_are_appended_at_once():
+    room, listener = await started(gather_events=3)
+    await said(room, "u/1", "u/2", "u/3")
+    assert ["u/0"] == stored(room)
+    await said(room, "u/4")
+    await turns()
+    assert ["u/0", *listener.topics] == stored(room)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+async def test_when_the_disk_refuses_all_of_them_are_counted(count):
+    room, listener = await started()
+
+    def refuse(*_, **__):
+        raise Error(Code.BUSY, "the disk is full")
+
+    await said(room, *(f"u/{number}" for number in range(count)))
+    room.store.append = refuse
+    await room.committer.unstored()
+    assert (count, count) == (room.committer.announced_first.lost, len(listener.topics))
+    assert 0 == room.committer.pending.size
