@@ -201,7 +201,7 @@ def test_the_busiest_topics_first(server):
 @pytest.mark.slow
 async def test_messages_that_no_table_keeps_are_sampled(tmp_path, monkeypatch):
     """F28: where undeclared topics are only routed, one of each read stands for all in it."""
-    monkeypatch.setattr("rowcast.features.topic_statistics.feature.random", lambda: 0.5)
+    monkeypatch.setattr("rowcast.features.topic_statistics.topic_stats.random", lambda: 0.5)
     async with application(tmp_path, settings={"topics.undeclared": "route"}) as app:
         reader, writer = await asyncio.open_connection("127.0.0.1", app.mqtt_port)
         async with asyncio.timeout(PATIENCE_SECONDS):
