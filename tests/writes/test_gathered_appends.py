@@ -38,6 +38,22 @@ async def test_messages_of_several_turns_are_one_batch():
     assert room.committer.stored == room.committer.announced
 
 
+async def test_those_that_come_during_an_append_are_gathered_too():
+    """A disk takes longer than the next message: they would be appended one by one."""
+    room, listener = await started()
+    room.writer.hold()
+    await said(room, "u/1")
+    room.committer._append_gathered()  # as when the time is over
+    await said(room, "u/2")
+    before = room.committer.commits
+    room.writer.release()
+    await turns(30)
+    assert ["u/0", "u/1"] == stored(room)
+    await said(room, "u/3")
+    await room.committer.unstored()
+    assert (["u/0", *listener.topics], before + 2) == (stored(room), room.committer.commits)
+
+
 async def test_the_time_ends():
     room, listener = await started(gather_seconds=SOON)
     await said(room, "u/1", "u/2")

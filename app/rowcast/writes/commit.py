@@ -166,12 +166,7 @@ class Committer(StagedCommits):
         ):
             self._goes_ahead = work.announced = True
             self._announce_and_answer(work.batch.writes, work.outcomes, stored=False)
-            self._gathering = work
-            gather = self._bounds.gather_seconds
-            if not gather or self._waiting or self._parts:
-                self._append_gathered()
-            else:
-                self._gathered = self._loop.call_later(gather, self._append_gathered)
+            self._gather(work)
         else:
             self._run(work, partial(self._append, work), self._written)
 
@@ -186,24 +181,35 @@ class Committer(StagedCommits):
             and all(map(goes_first, batch.writes))
         )
 
-    def _append_gathered(self) -> None:
-        """Append what was announced, with what was announced since, in one batch.
+    def _gather(self, work: GroupCommit) -> None:
+        """Append announced messages together with those of the next moments.
 
         A hand-over to the writer thread costs as much as ten messages. Nobody waits for these, so
         they are gathered for ``gather_seconds``: until somebody does wait, or there are enough.
         """
+        self._gathering, bounds = work, self._bounds
+        others = self._waiting or self._parts or self.announced_first.waiting
+        enough = len(work.batch.writes) >= bounds.gather_events
+        if others or enough or not bounds.gather_seconds:
+            self._append_gathered()
+        else:
+            self._gathered = self._loop.call_later(bounds.gather_seconds, self._append_gathered)
+
+    def _append_gathered(self) -> None:
+        """Append what was announced, with what was announced since, in one batch."""
         work, self._gathering = self._gathering, None
         if work is None:
             return
         if self._gathered is not None:
             self._gathered.cancel()
-        append, first = self._append, self.announced_first
+        first = self.announced_first
         if first.next.batch.writes:
-            following, append = first.take_next(), self._append_following
+            following, work.packed = first.take_next(), None
             work.events += following.events
             work.batch.writes += following.batch.writes
             work.batch.size += following.batch.size
         self._begun = self._loop.time()
+        append = self._append_following if work.packed is None else self._append
         self._run(work, partial(append, work), self._stored)
 
     def _go_ahead(self) -> None:
@@ -262,8 +268,7 @@ class Committer(StagedCommits):
         following = first.take_next() if first.next.batch.writes else None
         if following is not None and following.events:
             self.commit_seconds.observe(self._loop.time() - self._begun)
-            self._begun = self._loop.time()
-            self._run(following, partial(self._append_following, following), self._stored)
+            self._gather(following)
             if self._waiting:
                 self._schedule()
             self._relieve()

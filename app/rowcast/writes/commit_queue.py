@@ -135,12 +135,12 @@ class CommitQueue(WriterCalls):
             elif write.logged:
                 write.event.version, version = version, version + 1
         pending[caller] = pending.get(caller, 0) + held
-        pending.size += total
-        self._waiting_bytes += total
+        pending.size, self._waiting_bytes = pending.size + total, self._waiting_bytes + total
         self._waiting.extend(writes)
         self.shares.awaited += len(writes) * (type(writes[-1].done) is not Unawaited)
-        if not self._scheduled:
-            self._schedule()
+        if not self._scheduled and (not self._busy or self._goes_ahead):  # ``_schedule``, inlined
+            self._scheduled = True
+            self._loop.call_soon(self._start)
 
     def keep(self, changes: Sequence[Change], done: FactsDone | None = None) -> None:
         """Write changes of facts, after all earlier writes; all or none.
