@@ -3,7 +3,7 @@
 import pytest
 
 from build import ANN, BEN, Server, turns
-from rowcast.core.callers import METRICS_WRITER
+from rowcast.core.callers import EVENTS_WRITER, METRICS_WRITER
 from rowcast.core.events import MESSAGE, PUT, Event
 from rowcast.core.memory_limits import WRITE_BYTES
 from rowcast.writes.pending_bytes import WriteBounds
@@ -73,12 +73,13 @@ async def test_who_writes_alone_has_large_batches(room):
     assert [9] == [len(batch) for batch in found]
 
 
-async def test_who_writes_beside_the_metrics_writes_alone(room):
-    """They are written each second: with them as another caller no batch would be large."""
+@pytest.mark.parametrize("reporter", [METRICS_WRITER, EVENTS_WRITER])
+async def test_who_writes_beside_the_servers_own_reports_writes_alone(room, reporter):
+    """They come each second or connect: with them as another caller no batch would be large."""
     found = batches(room)
     for number in range(9):
         room.committer.submit([put(f"u/{number}")])
-    room.committer.submit([put("$SYS/broker/uptime", METRICS_WRITER)])
+    room.committer.submit([put("$SYS/broker/uptime", reporter)])
     await finish(room)
     assert [10] == [len(batch) for batch in found]
     assert not room.committer.shares.until

@@ -124,3 +124,5 @@ SERVER: Final = Caller(user="$server", grants=ALL, roles=frozenset({ADMIN}))
 """The server itself: timers, resources in the background, tests."""
 METRICS_WRITER: Final = Caller(user="$server", grants=ALL)
 """The writer of the server's own metrics, several times a second; nobody waits for its writes."""
+EVENTS_WRITER: Final = Caller(user="$server", grants=ALL)
+"""The writer of client events, with each connect; nobody waits for its writes, either."""

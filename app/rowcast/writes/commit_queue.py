@@ -24,7 +24,7 @@ from rowcast.writes.batch import Batch, take
 from rowcast.writes.batch_shares import BatchShares
 from rowcast.writes.fair_batch import FairBatches
 from rowcast.writes.pending_bytes import PendingBytes, WriteBounds, relieve
-from rowcast.writes.write import FactsDone, FactsWrite, Receipt, Unawaited, Write, resolver
+from rowcast.writes.write import NOBODY_WAITS, FactsDone, FactsWrite, Receipt, Write, resolver
 from rowcast.writes.writer_calls import WriterCalls
 
 log = logging.getLogger("rowcast.commit")
@@ -112,18 +112,18 @@ class CommitQueue(WriterCalls):
 
         ``most`` overrides that limit, for a single large transaction.
         """
-        waiting = len(self._waiting) + self._fair.count
         if not writes:
             return
+        waiting = len(self._waiting) + self._fair.count
         if waiting + len(writes) > (most or self._bounds.backlog_events):
             raise _full(f"{waiting} writes")
-        pending, clock, total = self.pending, self._clock, 0
+        pending, clock, caller, total = self.pending, self._clock, writes[0].caller, 0
         for write in writes:
             write.size = len(write.event.payload) + WRITE_BYTES
             total += write.size
         if pending.size + total > self._bounds.client_max and not most:
-            pending.check(writes[0].caller, total)
-        caller, held, version = writes[0].caller, 0, clock.tick(len(writes))
+            pending.check(caller, total)
+        held, version = 0, clock.tick(len(writes))
         for write in writes:
             if write.caller is not caller:  # of one caller there is one look at what it has
                 pending[caller] = pending.get(caller, 0) + held
@@ -137,7 +137,7 @@ class CommitQueue(WriterCalls):
         pending[caller] = pending.get(caller, 0) + held
         pending.size, self._waiting_bytes = pending.size + total, self._waiting_bytes + total
         self._waiting.extend(writes)
-        self.shares.awaited += len(writes) * (type(writes[-1].done) is not Unawaited)
+        self.shares.awaited += len(writes) * (type(writes[-1].done) not in NOBODY_WAITS)
         if not self._scheduled and (not self._busy or self._goes_ahead):  # ``_schedule``, inlined
             self._scheduled = True
             self._loop.call_soon(self._start)

@@ -15,7 +15,7 @@ from heapq import heapify, heappop, heapreplace
 
 from rowcast.core.callers import Caller
 from rowcast.writes.batch import Batch
-from rowcast.writes.write import FactsWrite, Unawaited, Write
+from rowcast.writes.write import NOBODY_WAITS, FactsWrite, Write
 
 
 def level_of(held: Iterable[int], budget: int) -> int:
@@ -123,7 +123,7 @@ class FairBatches:
     def has_many_awaited(self) -> bool:
         """Whether somebody with more than few bytes here waits until they are stored."""
         return any(
-            lane.size > self._few_bytes and type(lane.units[0].writes[0].done) is not Unawaited
+            lane.size > self._few_bytes and type(lane.units[0].writes[0].done) not in NOBODY_WAITS
             for lane in self._lanes.values()
         )
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from rowcast.core.callers import METRICS_WRITER, Caller
+from rowcast.core.callers import EVENTS_WRITER, METRICS_WRITER, Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.fairness_limits import (
     BEHIND_LOOK_SECONDS,
@@ -140,8 +140,8 @@ class PendingBytes(dict[Caller, int]):
 
     @property
     def rivals(self) -> int:
-        """How many callers have writes that somebody waits for: not those of the metrics."""
-        return len(self) - (METRICS_WRITER in self)
+        """How many callers have writes, without the server's own reports of itself."""
+        return len(self) - (METRICS_WRITER in self) - (EVENTS_WRITER in self)
 
     def check(self, caller: Caller, size: int) -> None:
         """Raise BUSY if ``size`` more bytes would exceed a bound."""

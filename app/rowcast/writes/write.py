@@ -121,6 +121,23 @@ class Unawaited:
 UNAWAITED: Final = Unawaited()
 
 
+class Unhurried:
+    """The ``done`` of a write whose outcome is noted, but for which nothing waits: a metric."""
+
+    __slots__ = ("_note",)
+
+    def __init__(self, note: Done) -> None:
+        self._note = note
+
+    def __call__(self, outcome: Outcome) -> None:
+        """Note an outcome."""
+        self._note(outcome)
+
+
+NOBODY_WAITS: Final = (Unawaited, Unhurried)
+"""Types of ``done`` of writes for which others need not make way."""
+
+
 def resolver(future: "Future[T]") -> Callable[[T], None]:
     """Return a ``done`` that resolves a future, unless it was cancelled."""
     return partial(resolve, future)

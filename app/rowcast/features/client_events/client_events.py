@@ -14,7 +14,7 @@ import logging
 from typing import Final
 
 from rowcast.codecs import JSON, decode, encode
-from rowcast.core.callers import ALL, Caller, levels_of
+from rowcast.core.callers import EVENTS_WRITER, Caller, levels_of
 from rowcast.core.clock import WallClock
 from rowcast.core.errors import Error
 from rowcast.core.event_limits import (
@@ -41,7 +41,6 @@ TABLE: Final = TopicTable(CLIENT_EVENTS, TopicRoot(EVENTS_LEVEL))
 SERVER_TOPIC: Final = f"{EVENTS_LEVEL}/server/process"
 STARTED: Final = "started"
 STOPPED: Final = "stopped"
-_WRITER: Final = Caller(user="$server", grants=ALL)
 
 Facts = dict[str, object]
 
@@ -231,7 +230,7 @@ class ClientEvents:
             self._writing = None
         due, self._due = self._due, []
         events = (Event(topic, MESSAGE, encode(facts, JSON), JSON, 1) for topic, facts in due)
-        writes = [Write(event, _WRITER, self._refused) for event in events]
+        writes = [Write(event, EVENTS_WRITER, self._refused) for event in events]
         try:
             self._kernel.writes.commit_or_announce(writes)
         except Error as error:
