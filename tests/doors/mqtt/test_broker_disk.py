@@ -129,6 +129,31 @@ async def test_a_clean_start_is_refused_while_the_session_before_is_on_the_disk(
     assert [] == there.store.states("session/d")
 
 
+@pytest.mark.parametrize("known", [False, True], ids=["new", "known"])
+async def test_who_takes_over_keeps_what_could_not_be_saved_for_the_one_before(
+    world, refusing, known
+):
+    """MQTT-3.1.4-3: the session is the last one's, and so is the will in it."""
+    if known:
+        (await connected(world)).lose()
+        await world.pass_time(1)
+    failures = [True]
+    refusing["when"] = lambda _events, _changes: bool(failures) and failures.pop()
+    world.writer.hold()
+    first, second = world.peer(), world.peer()
+    first.send(Connect(5, "d", False, properties=HOUR))
+    await world.turn()
+    second.send(Connect(5, "d", False, will=Will("w", b"gone", 1), properties=HOUR))
+    await world.turn()
+    world.writer.release()
+    assert (await second.hear())[0].session_present
+    await world.pass_time(1)
+    session = world.broker.sessions.get("d")
+    assert second.client.session is session and session.will is not None
+    assert 1 == len(world.store.states("will/d"))
+    assert "session" in [name for _, name, _ in world.store.states("session/d")]
+
+
 async def test_a_will_that_the_disk_refuses_is_published_later(world, refusing):
     """MQTT-3.1.2-8: it is due, also when its client is back meanwhile."""
     heir = await connected(world, "heir")

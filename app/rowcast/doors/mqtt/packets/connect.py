@@ -145,9 +145,10 @@ async def _keep(client: "Client", session: Session, *, present: bool) -> None:
     try:
         await _saved(client, session)
     except Error:
-        wills.forget(session)
-        if not present:
-            client.broker.end(session)
+        if client.session is session:  # else another connection has it, or it waits for one
+            wills.forget(session)
+            if not present:
+                client.broker.end(session)
         raise
 
 
