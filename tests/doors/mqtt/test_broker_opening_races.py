@@ -137,6 +137,50 @@ async def test_a_goodbye_counts_although_the_connection_is_gone(world, between):
     assert [] == world.store.states("will/")
 
 
+@pytest.mark.parametrize("goodbye", [[], [Disconnect()]], ids=["cut off", "goodbye"])
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_what_was_read_behind_connect_is_done_although_the_connection_is_gone(
+    world, version, goodbye
+):
+    """MQTT 5, 3.1: nobody has to wait for CONNACK, as nobody has to stay for a message of QoS 0."""
+    watcher, heir = await world.subscribed("a", qos=1), await world.subscribed("w", client_id="h")
+    world.writer.hold()
+    peer = world.peer(version)
+    peer.send(
+        connect(version, will=WILL), Publish("a", b"x"), Subscribe(1, (Subscription("b", 1),))
+    )
+    peer.send(Publish("a", b"y", 1, False, False, 1), *goodbye)
+    await world.turn()
+    peer.lose()
+    await world.turn()
+    assert [] == payloads(watcher.heard())
+    world.writer.release()
+    assert [b"x", b"y"] == payloads(await watcher.hear())
+    assert ([] if goodbye else [b"gone"]) == payloads(heir.heard())
+    session = world.broker.sessions.get("c")
+    assert (None, ["b"]) == (session.client, [item.filter for item in session.interests])
+    assert {watcher.client, heir.client} == world.broker.clients
+
+
+async def test_what_waits_for_a_gone_client_is_not_given_to_it(world):
+    """MQTT 5, 4.1: it is there when the client returns, also with QoS 0."""
+    peer = await world.connected("c", clean_start=False, properties=HOUR)
+    await peer.subscribe("b")
+    peer.lose()
+    await world.turn()
+    await world.say("b", b"1")
+    world.writer.hold()
+    peer = world.peer()
+    peer.send(connect(), Publish("a", b"x"))
+    await world.turn()
+    peer.lose()
+    await world.turn()
+    world.writer.release()
+    await world.turn()
+    again = await world.connected("c", clean_start=False, properties=HOUR)
+    assert [b"1"] == payloads([*again.later, *await again.hear()])
+
+
 async def test_a_goodbye_that_is_a_breach_before_connack(world):
     """MQTT-3.2.0-1, MQTT-3.14.0-1: nothing but CONNACK may be the first answer."""
     world.writer.hold()

@@ -18,7 +18,7 @@ from rowcast.doors.mqtt.connections.connection_timers import ConnectionTimers
 from rowcast.doors.mqtt.connections.rates import Meter
 from rowcast.doors.mqtt.connections.read_size import SHARED_READ_BYTES, fit_reads
 from rowcast.doors.mqtt.connections.traffic import Traffic
-from rowcast.doors.mqtt.connections.transport import Receiver, Transport
+from rowcast.doors.mqtt.connections.transport import GONE, Receiver, Transport
 from rowcast.doors.mqtt.delivery.outgoing import Outgoing
 from rowcast.doors.mqtt.delivery.sending import deliver
 from rowcast.doors.mqtt.packets.dialogue import Dialogue
@@ -77,34 +77,26 @@ class Client(Outgoing, Receiver):
         codec = Connection("server", broker.settings.packet_bytes_max, broker.topics)
         super().__init__(broker.deliveries, broker.loop, codec)
         self.broker, self.transport, self.peer = broker, transport, peer
-        self.media_type = media_type
-        """How it wants messages, unless its CONNECT says otherwise."""
-        self.opening: asyncio.Task[None] | None = None
-        """The task that answers CONNECT."""
+        self.media_type = media_type  # how it wants messages, unless its CONNECT says otherwise
+        self.opening: asyncio.Task[None] | None = None  # the task that answers CONNECT
         self.dialogue: Dialogue | None = None  # with an Authentication Method only
-        self.held: list[Packet | Violation] = []
-        """Packets received while CONNECT is being answered."""
+        self.held: list[Packet | Violation] = []  # received while CONNECT is being answered
         self.awaits_store = self._paused = False  # its SUBSCRIBE is being stored; see ``stopped``
         self.entered = self.tells_gaps = False  # hooks know that it is here; of gap notices (M4)
-        self.clean_start = False
-        self.connected_at = 0.0
+        self.clean_start, self.connected_at = False, 0.0
         self.last_seen = self.loop.time()
-        self.tells_seq = False
-        """Whether acknowledgements contain the position: MQTT 5, unless ``problems`` forbids it."""
+        self.tells_seq = False  # in acknowledgements: MQTT 5, unless ``problems`` forbids it
         self.submit, self.submit_run = broker.kernel.submit, broker.kernel.submit_run
         self.unheard = Unawaited(self.note_refusal, at_once=broker.settings.announces_first)
-        self.quota = 0
-        """The maximum of its unanswered publishes of QoS 1 and 2."""
+        self.quota = 0  # the maximum of its unanswered publishes of QoS 1 and 2
         self.taken = self.answered = 0  # numbers of the last publishes of QoS 1 and 2
         self.early: dict[int, tuple[int, int, Outcome]] = {}
         """Outcomes waiting for earlier answers, by number: first byte, identifier, outcome."""
         self.unreleased: dict[int, None] = {}
         """QoS 2 identifiers answered with PUBREC on this connection, and not released."""
-        self.refused = 0
-        """Refused publishes of this connection, for statistics."""
+        self.refused = 0  # publishes of this connection, for statistics
         self.before, self.noted = Traffic(), False  # for ``Tally``: counted already; to be counted
-        self.meter = broker.settings.rates.meter(self.last_seen)
-        """The rate limits of incoming packets; None without limits (D57)."""
+        self.meter = broker.settings.rates.meter(self.last_seen)  # None without limits (D57)
         self.trouble = "the connection was lost"  # the reason of the end; empty after DISCONNECT
         timeout = broker.settings.connect_timeout_seconds
         self.patience = ConnectionTimers(self, broker.wheel, timeout)
@@ -219,6 +211,8 @@ class Client(Outgoing, Receiver):
         held, self.held = self.held, []
         if not self.closing and held:
             self._guard("a packet of", self._handle, held)
+        if self.transport is GONE and not (self.opening or self.awaits_store or self.closing):
+            self.end(self.trouble)
         self.read_again()
 
     @property
@@ -370,16 +364,22 @@ class Client(Outgoing, Receiver):
         self.transport.close()
         self.patience.close_soon()
         # Not within this call, which may be in the middle of an announcement.
-        self.loop.call_soon(self.leave)
+        self.loop.call_soon(self.leave if self.transport is not GONE else self._lost)
 
     def leave(self) -> None:
         """Let go of the session now: it waits, or ends."""
         self.broker.leave(self)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
-        """Called when the transport is closed: release everything, keep or end the session."""
-        if not self.closing and self.held and isinstance(self.held[-1], Disconnect):
-            self._guard("the goodbye of", self._handle, self.held[-1:])  # read (MQTT-3.14.4-3)
+        """Called when the transport is closed; what was read before is processed first."""
+        if self.held and not self.closing:
+            self.patience.unwatch_stall()
+            self.transport, self._paused = GONE, True  # ``opened`` goes on
+        else:
+            self._lost()
+
+    def _lost(self) -> None:
+        """Release everything, keep or end the session."""
         self.closing = True
         self.held.clear()
         if self.dialogue is not None:

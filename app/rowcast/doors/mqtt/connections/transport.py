@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Final, Protocol
 
 
 class Transport(Protocol):
@@ -28,6 +28,29 @@ class Transport(Protocol):
 
     def get_extra_info(self, name: str, default: object = None) -> object:
         """Return information about the connection, by asyncio's names: ``peercert``."""
+
+
+class _Gone:
+    """The transport of a connection that is lost, while what was read from it is processed."""
+
+    def write(self, data: bytes) -> None:
+        """Drop bytes."""
+
+    def close(self) -> None:
+        """Do nothing more."""
+
+    abort = pause_reading = resume_reading = close
+
+    def get_write_buffer_size(self) -> int:
+        """Return 0."""
+        return 0
+
+    def get_extra_info(self, name: str, default: object = None) -> object:  # noqa: ARG002
+        """Return that nothing is known."""
+        return default
+
+
+GONE: Final[Transport] = _Gone()
 
 
 class Receiver(asyncio.Protocol):
