@@ -107,3 +107,27 @@ def test_begun_flights_are_seen_as_any_other():
         (2, 8, 5.0),
     ]
     assert [window.release(1, 6.0), window.acknowledge(1), window.acknowledge(2)] == [7, 7, 8]
+
+
+class Counted(dict):
+    """Counts how often it is asked for a key."""
+
+    asked = 0
+
+    def __contains__(self, key):
+        self.asked += 1
+        return super().__contains__(key)
+
+
+@pytest.mark.parametrize("together", [1, 1_000, 2_000])
+def test_a_free_identifier_is_found_without_a_look_at_all_others(together):
+    """P3, D21: whoever acknowledges its newest messages alone costs the others no time."""
+    window = Window()
+    for _ in range(PACKET_ID_MAX):
+        window.begin("x")
+    window._flights = flights = Counted(window._flights)
+    for _ in range(4_000 // together):
+        newest = [(window.latest - back - 1) % PACKET_ID_MAX + 1 for back in range(together)]
+        assert ["x"] * together == [window.acknowledge(number) for number in newest]
+        assert sorted(newest) == sorted(window.begin("x") for _ in newest)
+    assert (PACKET_ID_MAX, True) == (len(window), flights.asked < 4_000 * 60)

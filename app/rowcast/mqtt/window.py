@@ -6,6 +6,7 @@ Receive Maximum is reached (MQTT 5, 4.9). It must not know what an item is, nor 
 time of sending is given.
 """
 
+from collections import deque
 from collections.abc import Iterator
 from typing import Final
 
@@ -13,6 +14,14 @@ from rowcast.core.errors import Code, Error
 
 PACKET_ID_MAX: Final = 65_535
 """Packet identifiers have two bytes, and 0 is none (MQTT-2.2.1-3)."""
+
+
+_CROWDED: Final = PACKET_ID_MAX // 2
+"""From so many flights on, what is acknowledged is noted as free."""
+_FREE_NOTED_MAX: Final = 1_024
+"""So many identifiers are noted; with more free ones a look at all of them is rare."""
+_NEAR: Final = 16
+"""So many identifiers are looked at before a noted one is taken."""
 
 
 class Flight:
@@ -35,12 +44,15 @@ class Flight:
 class Window:
     """The messages in flight to one peer, by packet identifier."""
 
-    __slots__ = ("_flights", "latest", "receive_maximum")
+    __slots__ = ("_flights", "_free", "latest", "receive_maximum")
 
     def __init__(self, receive_maximum: int = PACKET_ID_MAX) -> None:
         self.receive_maximum = receive_maximum
         self._flights: dict[int, object] = {}
         """Flights, or bare items: a Flight is made when more than the item must be known."""
+        self._free: deque[int] | None = None
+        """Identifiers that were acknowledged while it was crowded; some may be in flight again.
+        A peer that acknowledges its newest message alone would have all others looked at."""
         self.latest = 0
         """The identifier that was given last."""
 
@@ -70,11 +82,22 @@ class Window:
         if len(flights) >= PACKET_ID_MAX:
             raise Error(Code.BUSY, "All 65,535 packet identifiers are in flight; acknowledge some.")
         number = self.latest
-        while True:
+        for looked in range(PACKET_ID_MAX):
             number = number + 1 if number < PACKET_ID_MAX else 1
+            if looked == _NEAR:
+                number = self._noted() or number
             if number not in flights:
-                self.latest = number
+                break
+        self.latest = number
+        return number
+
+    def _noted(self) -> int:
+        """Return an identifier that was noted as free and still is, 0 if there is none."""
+        while self._free:
+            number = self._free.popleft()
+            if number not in self._flights:
                 return number
+        return 0
 
     def begin(self, item: object) -> int:
         """Put a message in flight under the next identifier, and return that.
@@ -117,6 +140,10 @@ class Window:
     def acknowledge(self, packet_id: int) -> object | None:
         """End a flight (PUBACK, PUBCOMP, or a PUBREC that refuses) and return its item."""
         flight = self._flights.pop(packet_id, None)
+        if len(self._flights) >= _CROWDED and flight is not None:
+            if self._free is None:
+                self._free = deque(maxlen=_FREE_NOTED_MAX)
+            self._free.append(packet_id)
         return flight.item if isinstance(flight, Flight) else flight
 
     def release(self, packet_id: int, sent_at: float = 0.0) -> object | None:
