@@ -44,6 +44,17 @@ async def test_fields(world):
     assert ["a", "b"] == [interest.topics.text for interest in session.subscription.interests]
 
 
+def test_messages_in_flight_of_all(sessions):
+    """A figure that is asked for every second."""
+    for client_id, flights in (("a", 2), ("b", 0), ("c", 3)):
+        window = sessions.create(client_id, Window()).window
+        for _ in range(flights):
+            window.begin("x")
+    assert 5 == sessions.in_flight
+    sessions.delete(sessions.get("c"))
+    assert 2 == sessions.in_flight
+
+
 def test_create_replaces(sessions):
     """D26: Create, Get."""
     first = sessions.create("c", Window())

@@ -70,7 +70,7 @@ class MqttDoor(Door):
 
     def in_flight(self) -> int:
         """Return the number of unacknowledged messages."""
-        return sum(len(session.window) for session in self._broker.sessions)
+        return self._broker.sessions.in_flight
 
     def subscriptions(self) -> Iterator[Subscription]:
         """Yield the subscriptions of all connected clients."""
