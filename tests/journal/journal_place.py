@@ -69,4 +69,13 @@ class JournalPlace:
             self.stores.pop().close()
 
 
+def abandon(place):
+    """End a store as a kill does: what its applier has not applied is only in the log."""
+    store = place.stores.pop()
+    place.applying._wanted = 0
+    place.applying.stop()
+    store._log.close()
+    store._tables.close()
+
+
 APPLYING = {"inline": InlineApplying, "lagging": LaggingApplying}

@@ -8,7 +8,7 @@ import time
 
 import pytest
 from conformance import ALL, Conformance
-from journal_place import APPLYING, JournalPlace
+from journal_place import APPLYING, JournalPlace, abandon
 from store_cases import DOG, TABLES, Writer
 
 from build import ANN
@@ -254,15 +254,6 @@ def test_a_program_that_reads_the_tables_waits_for_a_running_server(behind, tmp_
     behind.resume()
     replay_log(tmp_path / "rowcast.db", TABLES)
     assert 1 == applied_in(tmp_path / "rowcast.db")
-
-
-def abandon(place):
-    """End a store as a kill does: what its applier has not applied is only in the log."""
-    store = place.stores.pop()
-    place.applying._wanted = 0
-    place.applying.stop()
-    store._log.close()
-    store._tables.close()
 
 
 def test_a_database_from_before_the_log_is_opened(tmp_path):

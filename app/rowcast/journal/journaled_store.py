@@ -27,6 +27,7 @@ from rowcast.journal import operations
 from rowcast.journal.applying import Applied, Applying, catch_up
 from rowcast.journal.packed import Packed
 from rowcast.journal.tail import Nothing, Tail
+from rowcast.journal.unapplied import check_unapplied
 from rowcast.log.batch import Batch, Body
 from rowcast.log.batch_content import Content, Operation, Origin
 from rowcast.log.log import Log, fenced
@@ -92,6 +93,8 @@ class JournaledStore:
         Files of the log that the tables have are removed.
         Raises INVALID when the tables cannot be migrated to these, BUSY when the disk refuses.
         """
+        if self.sweeps:
+            check_unapplied(self._tables, self._log, tables)
         layouts = {table.name: Layout(table) for table in tables}
         self._layouts.update(layouts)
         self._numbered = {name: layout for name, layout in layouts.items() if layout.integer}

@@ -21,23 +21,27 @@ from rowcast.log.segment import SUFFIX, SegmentReader
 from rowcast.store.backup import applied_in
 from rowcast.store.sqlite import SqlStore
 
+Declared = Sequence[Table] | None
+"""The tables of the schema; None where nobody has it, so that only a running server can apply."""
+
 WAIT_SECONDS: Final = 30.0
 """For a running server's applier, which is a tenth of a second behind at most."""
 _PAUSE_SECONDS: Final = 0.02
 
 
-def replay_log(database: Path, tables: Sequence[Table], wait_seconds: float = WAIT_SECONDS) -> None:
+def replay_log(database: Path, tables: Declared, wait_seconds: float = WAIT_SECONDS) -> None:
     """Return when the tables have what the log has now.
 
     While a server runs, its applier is waited for; otherwise the log is applied here. Raises BUSY
-    when the applier does not follow, INVALID when the tables cannot be opened with this schema.
+    when the applier does not follow, INVALID when the tables cannot be opened with this schema, or
+    where there is none.
     """
     deadline = time.monotonic() + wait_seconds
     _wait_for_node(database, tables, deadline)
     replay_own_log(database, tables, deadline)
 
 
-def replay_own_log(database: Path, tables: Sequence[Table], deadline: float) -> None:
+def replay_own_log(database: Path, tables: Declared, deadline: float) -> None:
     """The same for the log of a server of its own, until a time of the monotonic clock."""
     directory = log_directory(database)
     if not directory.is_dir() or not database.is_file():
@@ -51,11 +55,22 @@ def replay_own_log(database: Path, tables: Sequence[Table], deadline: float) -> 
                 raise
             time.sleep(_PAUSE_SECONDS)
         else:
-            store.open(tables)
-            store.close()
+            with closing(store):
+                store.open(_schema(tables))
 
 
-def _wait_for_node(database: Path, tables: Sequence[Table], deadline: float) -> None:
+def _schema(tables: Declared) -> Sequence[Table]:
+    """Return the tables. Raises INVALID without any: what waits in the log is not applied then."""
+    if tables is None:
+        raise Error(
+            Code.INVALID,
+            "the log has writes that the tables do not have yet, because the server was killed; "
+            "their schema applies them: name it with --schema",
+        )
+    return tables
+
+
+def _wait_for_node(database: Path, tables: Declared, deadline: float) -> None:
     """Return when the tables of a node of a cluster have what it has got of the log.
 
     One that runs is waited for; what one that was killed has got is applied here, because without
@@ -82,13 +97,14 @@ def _wait_for_node(database: Path, tables: Sequence[Table], deadline: float) -> 
             return
 
 
-def _apply(database: Path, spool: Path, declared: Sequence[Table]) -> None:
+def _apply(database: Path, spool: Path, named: Declared) -> None:
     """Apply what a node that has ended has got. Raises BUSY while it runs, or its applier."""
     tables = SqlStore(database, synced=False)
     lock = WriterLock(tables.path)
     try:
         lock.acquire(0)
         tables.look_again()
+        declared = _schema(named)
         tables.open(declared)
         got = LocalLog(spool, tables.epoch, first=tables.applied() + 1, synced=False)
         with closing(got):

@@ -9,10 +9,11 @@ refuse to start. Only the stored shapes and counts are read.
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from sqlite3 import Cursor
+from typing import NamedTuple
 
 from rowcast.core.errors import Error
 from rowcast.core.limits import STORE_BUSY_SECONDS
@@ -36,26 +37,62 @@ def schema_changes(file: Path, tables: Sequence[Table]) -> list[SchemaChange]:
     """Return what opening a database with these tables changes; ``file`` may be missing."""
     if not file.exists():
         return [SchemaChange(table.name, "new table") for table in tables]
-    address = f"{file.resolve().as_uri()}?mode=ro"
-    with closing(sqlite3.connect(address, STORE_BUSY_SECONDS, uri=True)) as connection:
-        cursor = connection.cursor()
-        # Topic tables have entries here too; their names begin with '/', those of types cannot.
-        ask = (
-            f"SELECT name,shape,path FROM {TABLES} "
-            "WHERE shape<>'{}' AND NOT (name>='/' AND name<'0')"
-        )
-        rows = cursor.execute(ask).fetchall()
-        known = {name: read_shape(text) for name, text, _ in rows}
-        paths = {name: path for name, _, path in rows}
+    with _reading(file) as cursor:
+        known = _stored(cursor)
         found: list[SchemaChange] = []
         for table in tables:
             old = known.pop(sql_name(table), None)
             if old is None:
                 found.append(SchemaChange(table.name, "new table"))
             else:
-                found += _of_path(cursor, table, paths[sql_name(table)])
-                found += _of_table(cursor, table, old)
+                found += _of_path(cursor, table, old.path)
+                found += _of_table(cursor, table, old.shape)
         return found + [_dropped(cursor, name) for name in sorted(known)]
+
+
+def tables_declared_otherwise(file: Path, tables: Sequence[Table]) -> set[str]:
+    """Return the SQL names of stored tables with another path or type now, or not declared."""
+    with _reading(file) as cursor:
+        known = _stored(cursor)
+    declared = {sql_name(table): table for table in tables}
+    return {
+        name
+        for name, stored in known.items()
+        if (table := declared.get(name)) is None
+        or table.path != stored.path
+        or any(_is_retyped(item, stored.shape) for item in value_attributes(table))
+    }
+
+
+class _Stored(NamedTuple):
+    """What a database says of a table."""
+
+    shape: TableColumns
+    path: str | None
+
+
+@contextmanager
+def _reading(file: Path) -> Iterator[Cursor]:
+    address = f"{file.resolve().as_uri()}?mode=ro"
+    with closing(sqlite3.connect(address, STORE_BUSY_SECONDS, uri=True)) as connection:
+        yield connection.cursor()
+
+
+def _stored(cursor: Cursor) -> dict[str, _Stored]:
+    """Return the tables of a database by their SQL names.
+
+    Topic tables have entries, too; their names begin with '/', which those of types cannot.
+    """
+    ask = (
+        f"SELECT name,shape,path FROM {TABLES} WHERE shape<>'{{}}' AND NOT (name>='/' AND name<'0')"
+    )
+    return {name: _Stored(read_shape(text), path) for name, text, path in cursor.execute(ask)}
+
+
+def _is_retyped(item: Attribute, old: TableColumns) -> bool:
+    """Whether values of a column would be read as another type."""
+    was = old.columns.get(item.name, item.type.value)
+    return was != item.type.value and (Type(was), item.type) not in WIDER
 
 
 def _dropped(cursor: Cursor, name: str) -> SchemaChange:
