@@ -1,7 +1,10 @@
 """Backup and restore with the real program, beside a server that is written to (O12)."""
 
+import shutil
+import sqlite3
 import threading
 from collections import Counter
+from contextlib import closing
 
 import pytest
 
@@ -176,10 +179,10 @@ def test_a_restore_that_fails_leaves_nothing(tmp_path, monkeypatch):
             backups.restore(kept, new, stored=Config())
         assert not new.exists()
         new.mkdir()
-        (new / "users.json").write_text("others")
+        (new / "notes.txt").write_text("others")
         with pytest.raises(Error, match="the store is away"):
             backups.restore(kept, new, stored=Config())
-        assert {"users.json": "others"} == {file.name: file.read_text() for file in new.iterdir()}
+        assert {"notes.txt": "others"} == {file.name: file.read_text() for file in new.iterdir()}
     backups.restore(kept, new)
     assert "those of the backup" == (new / "users.json").read_text()
 
@@ -204,3 +207,59 @@ def test_a_result_that_is_being_brought_is_in_no_backup(tmp_path):
     with Server(again) as server:
         assert [] == server.request("GET", "/$SYS/results/").json()
         assert not [*(again / "data" / "uploads").iterdir()]
+
+
+def test_a_restore_leaves_what_is_there(tmp_path):
+    """O12: users, and a journal that SQLite would take for that of the restored database."""
+    folder, kept, new = tmp_path / "first", tmp_path / "kept", tmp_path / "new"
+    folder.mkdir()
+    with Server(folder):
+        (folder / "data" / "users.json").write_text("[]")
+        assert 0 == rowcast("backup", kept, "--data", folder / "data").returncode
+    new.mkdir()
+    for name, text in {"users.json": "[1]", "rowcast.db-wal": "x", "rowcast.db-log": "x"}.items():
+        (new / name).write_text(text)
+        done = rowcast("restore", kept, "--data", new)
+        assert (1, True) == (done.returncode, f"{new / name} is there already" in done.stderr)
+        assert text == (new / name).read_text()
+        (new / name).unlink()
+    (new / "users.json").write_text("[]")  # as in the backup: of a restore that was killed
+    assert 0 == rowcast("restore", kept, "--data", new).returncode
+
+
+def test_a_restore_after_one_that_was_killed(tmp_path):
+    """O12: what that has left beside its database is not taken for this one's."""
+    folder, kept, new = tmp_path / "first", tmp_path / "kept", tmp_path / "new"
+    folder.mkdir()
+    with Server(folder) as server:
+        server.request("PUT", "/Dog/1", json={"name": "Rex"}).raise_for_status()
+        assert 0 == rowcast("backup", kept, "--data", folder / "data").returncode
+    part = new / f"{backups.FILE_NAME}{backups._UNFINISHED}"
+    new.mkdir()
+    shutil.copyfile(kept / backups.FILE_NAME, part)
+    with closing(sqlite3.connect(part)) as writer:
+        writer.execute("PRAGMA journal_mode=WAL")
+        writer.execute('DELETE FROM "Dog"')
+        writer.commit()
+        left = {file.name: file.read_bytes() for file in new.iterdir()}
+    for name, data in left.items():
+        (new / name).write_bytes(data)
+    assert 0 == rowcast("restore", kept, "--data", new).returncode
+    with closing(sqlite3.connect(new / backups.FILE_NAME)) as reader:
+        assert [("Rex",)] == reader.execute('SELECT name FROM "Dog"').fetchall()
+    assert not list(new.glob("*unfinished*"))
+
+
+def test_a_backup_that_fails_leaves_nothing(tmp_path, monkeypatch):
+    """O12: as a full disk would stay full."""
+
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    folder, kept = tmp_path / "first", tmp_path / "kept"
+    folder.mkdir()
+    with Server(folder):
+        monkeypatch.setattr(backups, "_write", fail)
+        with pytest.raises(Error, match="No space left"):
+            backups.back_up(Config(data=folder / "data"), kept)
+    assert not list(tmp_path.glob("kept*"))

@@ -47,6 +47,8 @@ STORED: Final = "archive_location"
 FILES: Final = "files"
 """The directory of the other files within a backup."""
 _UNFINISHED: Final = ".unfinished"
+_DATABASE_ENDS: Final = ("", "-wal", "-shm", "-journal", "-log", "-spool")
+"""Of the names of a database's files and folders; locks are none of them."""
 
 
 _NO_STORE: Final = (
@@ -84,10 +86,10 @@ def back_up(config: Config, target: Path, previous: Path | None = None) -> dict[
         part.mkdir(DIRECTORY_MODE, parents=True)
         (part / FILES).mkdir(DIRECTORY_MODE)
         source = file_of(config.database_url)
-        if config.schema_file.is_file():
-            replay_log(source, load_schema(config.schema_file).tables)
+        has_schema = config.schema_file.is_file()
+        replay_log(source, load_schema(config.schema_file).tables if has_schema else None)
         copied = copy_database(source, part / FILE_NAME)
-        if config.schema_file.is_file():
+        if has_schema:
             _copy(config.schema_file, part / SCHEMA)
         parts = parts_of(part / FILE_NAME)
         back_up_archive(config.data, part, copied.epoch, parts, copied.head, earlier)
@@ -98,6 +100,8 @@ def back_up(config: Config, target: Path, previous: Path | None = None) -> dict[
         part.rename(target)
     except OSError as error:
         raise Error(Code.BUSY, f"{target} cannot be written: {error.strerror}") from error
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
     return manifest
 
 
@@ -201,7 +205,8 @@ def restore(
     manifest = verify(place, archive=archive)
     if archive and not same_log and not stored and STORED in manifest:
         raise Error(Code.INVALID, _NO_STORE.format(manifest[STORED]))
-    with _unfinished(_free(data / FILE_NAME)) as part:
+    _check_free(data, place / FILES)
+    with _unfinished(data / FILE_NAME) as part:
         _copy(place / FILE_NAME, part)
         before = look_at(part)
         epoch, position = before.epoch, before.head
@@ -223,18 +228,23 @@ def _unfinished(target: Path) -> Iterator[Path]:
     part, folder = target.with_name(target.name + _UNFINISHED), target.parent
     is_new = not folder.exists()
     try:
-        make_directory(target.parent)
+        make_directory(folder)
+        _remove(folder, part.name)  # a killed restore's journal would be taken as this one's
         yield part
         part.rename(target)
     except OSError as error:
         why = error.strerror or error
         raise Error(Code.BUSY, f"{target.parent} cannot be written: {why}") from error
     finally:
-        for left in folder.glob(f"{part.name}*"):
-            left.unlink()
+        _remove(folder, part.name)
         if is_new:
             with suppress(OSError):  # it is not empty where all went well
                 folder.rmdir()
+
+
+def _remove(folder: Path, name: str) -> None:
+    for left in folder.glob(f"{name}*"):
+        left.unlink()
 
 
 @contextmanager
@@ -268,14 +278,23 @@ def _copy_files(files: Path, data: Path, *, same_log: bool) -> None:
             part.unlink(missing_ok=True)
 
 
-def _free(target: Path) -> Path:
-    """Return where a database goes. Raises CONFLICT where one is."""
-    if target.exists():
-        raise Error(
-            Code.CONFLICT,
-            f"{target} is there already; move that directory away, or name another with --data",
-        )
-    return target
+def _check_free(data: Path, files: Path) -> None:
+    """Raise CONFLICT where data is, or what SQLite would take for the restored database's.
+
+    A file that is as in the backup is one that an earlier restore has left.
+    """
+    there = [data / f"{FILE_NAME}{end}" for end in _DATABASE_ENDS]
+    there += [
+        data / file.name
+        for file in sorted(files.iterdir())
+        if (data / file.name).exists() and digest_of(data / file.name) != digest_of(file)
+    ]
+    for path in there:
+        if path.exists():
+            raise Error(
+                Code.CONFLICT,
+                f"{path} is there already; move that directory away, or name another with --data",
+            )
 
 
 def _rewound(part: Path, before: Copied, to: str, schema: Path) -> tuple[str, int]:
