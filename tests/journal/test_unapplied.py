@@ -9,6 +9,7 @@ from store_cases import DOG, TABLES, Writer, attribute
 from rowcast.core.errors import Code, Error
 from rowcast.core.tables import Table, Type
 from rowcast.journal.log_replay import replay_log
+from rowcast.journal.opening import log_directory
 
 OTHERS = [table for table in TABLES if table is not DOG]
 REX = {"name": "Rex", "steps": 3}
@@ -75,6 +76,27 @@ def test_without_a_schema_it_is_told(killed):
     assert Code.INVALID is why.value.code
     replay_log(killed.path, TABLES)
     replay_log(killed.path, None)  # nothing is lacking now
+
+
+@pytest.mark.parametrize("place", [0, -5], ids=["its segment", "its batch"])
+def test_a_damaged_log_is_told(killed, place):
+    """O12: a backup would lack what was acknowledged, and say nothing."""
+    killed.close()
+    (segment,) = log_directory(killed.path).glob("*.log")
+    data = bytearray(segment.read_bytes().rstrip(b"\0"))
+    data[place] ^= 1
+    segment.write_bytes(data + data[:1])  # behind the last batch, so it is not cut short
+    with pytest.raises(Error, match="the log is damaged") as why:
+        replay_log(killed.path, TABLES)
+    assert Code.INVALID is why.value.code
+
+
+def test_a_batch_that_a_crash_cut_short_is_none(killed):
+    killed.close()
+    (segment,) = log_directory(killed.path).glob("*.log")
+    segment.write_bytes(segment.read_bytes().rstrip(b"\0")[:-5])
+    replay_log(killed.path, None)
+    assert killed.start().get(DOG, "Dog/a") is None
 
 
 def abandon_refused(place):

@@ -46,17 +46,23 @@ def replay_own_log(database: Path, tables: Declared, deadline: float) -> None:
     directory = log_directory(database)
     if not directory.is_dir() or not database.is_file():
         return
-    number = last_number(directory)
-    while applied_in(database) < number:
+    number, whole = _look(directory)
+    while (applied := applied_in(database)) < number or not whole:
         try:
             store = open_journal(database, time.time)
         except Error as error:
-            if error.code is not Code.BUSY or time.monotonic() >= deadline:
+            if error.code is not Code.BUSY:
+                raise
+            if applied >= number:  # a server writes what is not whole yet
+                return
+            if time.monotonic() >= deadline:
                 raise
             time.sleep(_PAUSE_SECONDS)
         else:
             with closing(store):
-                store.open(_schema(tables))
+                if store.log.head.number > applied:
+                    store.open(_schema(tables))
+            return
 
 
 def _schema(tables: Declared) -> Sequence[Table]:
@@ -117,18 +123,26 @@ def _apply(database: Path, spool: Path, named: Declared) -> None:
 
 def last_number(directory: Path) -> int:
     """Return the number of the last whole batch in the files of a log; 0 without any."""
+    return _look(directory)[0]
+
+
+def _look(directory: Path) -> tuple[int, bool]:
+    """Return the number of the last whole batch, and whether nothing else is behind it.
+
+    Otherwise that is being written, was cut short by a crash, or is damaged.
+    """
     firsts = sorted(directory.glob(f"*{SUFFIX}"))
     if not firsts:
-        return 0
+        return 0, True
     try:
         reader = SegmentReader(firsts[-1])
-    except Error:  # just made, or cut short by a crash: nothing is in it
-        return int(firsts[-1].stem) - 1
+    except Error:
+        return int(firsts[-1].stem) - 1, False
     number = int(reader.first) - 1
     with closing(reader):
         try:
             for _, batch in reader.batches():
                 number = int(batch.number)
-        except Error:  # being written now, or cut short by a crash
-            return number
-    return number
+        except Error:
+            return number, False
+    return number, True
