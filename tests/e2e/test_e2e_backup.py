@@ -86,6 +86,8 @@ def test_as_it_was_before_the_mistake(tmp_path):
         assert 0 == rowcast("backup", tmp_path / "kept", *options).returncode
     nowhere = rowcast("restore", tmp_path / "kept", "--data", folder / "data")
     assert (1, True) == (nowhere.returncode, "there already" in nowhere.stderr)
+    late = rowcast("restore", tmp_path / "kept", "--data", tmp_path / "late", "--to", "now")
+    assert (1, True) == (late.returncode, "now is after this backup" in late.stderr)
     folder, done = restored(tmp_path, "second", "--to", good)
     assert good.split(":")[1] == done.stdout.strip().split(":")[1]
     with Server(folder) as server:

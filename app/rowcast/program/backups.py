@@ -211,7 +211,8 @@ def restore(
         before = look_at(part)
         epoch, position = before.epoch, before.head
         if not same_log:
-            epoch, position = _rewound(part, before, to, schema or place / SCHEMA)
+            moment = _moment(to, manifest) if to else None
+            epoch, position = _rewound(part, before, moment, schema or place / SCHEMA)
         epochs = before.epoch, epoch
         with _removed_on_failure(data / ARCHIVE / epoch):
             files = restore_archive(place, data, epochs, position) if archive else 0
@@ -297,10 +298,22 @@ def _check_free(data: Path, files: Path) -> None:
             )
 
 
-def _rewound(part: Path, before: Copied, to: str, schema: Path) -> tuple[str, int]:
-    if not to:
-        return renew(part), before.head
+def _moment(to: str, manifest: dict[str, object]) -> Moment:
+    """Return a point to restore to. Raises GONE for a time that the backup does not reach."""
     moment = moment_of(to, "--to", time.time())
+    made = max(str(manifest["made_at"]), str(manifest["written_at"]))
+    if moment.cursor is None and moment.version > moment_of(made, "made_at", 0).version:
+        raise Error(
+            Code.GONE,
+            f"{to} is after this backup, which was made at {made}; take a later one, or leave out "
+            "--to for the end of this one",
+        )
+    return moment
+
+
+def _rewound(part: Path, before: Copied, moment: Moment | None, schema: Path) -> tuple[str, int]:
+    if moment is None:
+        return renew(part), before.head
     tables = load_schema(schema).tables
     transcoder = Transcoder({table.name: CompiledTable(table) for table in tables})
     position = _position(part, moment, before)
