@@ -166,6 +166,7 @@ class Cut(BaseHTTPRequestHandler):
         piece = self.server.pieces.pop(0)
         self.send_response(200)
         self.send_header("content-type", "text/event-stream")
+        self.send_header("rowcast-position", "a:3")
         self.end_headers()
         for kind, cursor in piece:
             mark = f"id: {cursor}\n" if kind == "current" else ""
@@ -199,7 +200,7 @@ def test_a_cut_among_the_records_begins_anew_and_says_so():
     assert [None, None, ["a:5"], ["a:5"], ["b:2"]] == places
 
 
-@pytest.mark.parametrize(
+PLACES = pytest.mark.parametrize(
     ("word", "value"),
     [
         ("start", "new"),
@@ -209,6 +210,25 @@ def test_a_cut_among_the_records_begins_anew_and_says_so():
         ("from", "-1h"),
     ],
 )
+
+
+@PLACES
+def test_a_quiet_topic_has_a_place_in_the_log_too(word, value):
+    """O10: what comes while the first connection is away is not counted from its return."""
+    with HTTPServer(("127.0.0.1", 0), Cut) as server:
+        server.asked = []
+        server.pieces = [[], []]
+        thread = Thread(target=lambda: [server.handle_request() for _ in range(2)])
+        thread.start()
+        with Client(f"http://127.0.0.1:{server.server_port}") as client:
+            client.do("subscribe", filter="Dog/#", options={word: value})
+            thread.join()
+    first, second = (parse_qs(urlsplit(path).query) for path in server.asked)
+    assert {"topic": ["Dog/#"], word: [value]} == first
+    assert {"topic": ["Dog/#"], "since": ["a:3"]} == second
+
+
+@PLACES
 def test_m4_an_interval_is_asked_for_at_each_connection(word, value):
     """M4: a reconnect does not make the values come more often; where to begin is the cursor."""
     with HTTPServer(("127.0.0.1", 0), Cut) as server:

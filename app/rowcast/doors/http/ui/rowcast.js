@@ -166,10 +166,14 @@ class Subscription {
     this.onEvent(event)
   }
 
-  live() {
+  live(position) {
     this.onState('live')
+    const { start, startTime, last, previousCount, from } = this.place
+    const place = startTime ?? last ?? previousCount ?? from ?? (start !== 'current' && start)
+    if (this.cursor) return
     // of what was shown in part, something may be gone meanwhile
-    if (this.anew && !this.cursor) this.hear({ kind: 'reset' })
+    if (this.anew) this.hear({ kind: 'reset' })
+    else if (place || place === 0) this.cursor = position // before the first event, too
   }
 
   refuse(problem) {
@@ -198,7 +202,7 @@ class Subscription {
       heard()
       const answer = await this.client.request('GET', `/?${words}`, asked)
       this.failures = 0
-      this.live()
+      this.live(answer.headers.get('rowcast-position'))
       await readEvents(answer.body, heard, (name, data) => {
         if (name === 'problem') throw new Problem(data)
         this.hear(data)

@@ -128,7 +128,7 @@ export class Socket {
     else if (error) member?.refuse(new Problem(error))
     else if (member) {
       this.numbers.set(subscription, member)
-      member.live()
+      member.live(said.cursor)
     } else if (subscription && ack) this.send({ op: 'unsubscribe', subscription })
   }
 
