@@ -3,6 +3,7 @@
 import pytest
 from store_cases import DOG, KEY, Writer, attribute
 
+from rowcast.core.events import PUT
 from rowcast.core.tables import Role, Table, Type
 from rowcast.core.topic_tables import TopicRoot, TopicTable
 from rowcast.store.sql_report import schema_changes
@@ -159,3 +160,21 @@ def test_what_is_declared_again(data):
     store.open([Table("Dog", "Dog", (KEY, *SAME[:2]))])
     store.close()
     assert told(data, *SAME)["Dog.toy", True] == "declared again; its values are shown again"
+
+
+def test_a_new_table_hides_what_was_there(data):
+    """A13: records of undeclared topics, which are no records of the table."""
+    store = SqlStore(data.parent)
+    store.open([WAS])
+    writer = Writer(store.head())
+    topics = ["Bird/1", "Bird/2/x", "Bird", "Birds/1", "bird/1"]
+    store.commit([writer.event(topic, PUT, b"1") for topic in topics])
+    store.close()
+    bird = Table("Bird", "Bird", (KEY,))
+    found = [change for change in schema_changes(data, [WAS, bird]) if change.what == "Bird"]
+    assert [True, False] == [change.safe for change in found]
+    assert found[1].told.startswith("2 records of undeclared topics are below Bird/: they stay")
+    hidden = Table("Bird", None, (KEY,))
+    assert ["new table"] == [
+        change.told for change in schema_changes(data, [WAS, hidden]) if change.what == "Bird"
+    ]

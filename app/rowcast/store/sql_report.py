@@ -21,7 +21,7 @@ from rowcast.core.tables import Attribute, Table, Type
 from rowcast.store.sql_migrate import WIDER, TableColumns, check_column, check_key, read_shape
 from rowcast.store.sql_retype import check_retype
 from rowcast.store.sql_rows import TYPED
-from rowcast.store.sql_tables import EXTRA, FORM, TABLES, quoted, sql_name, value_attributes
+from rowcast.store.sql_tables import EXTRA, FORM, TABLES, TOPICS, quoted, sql_name, value_attributes
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,7 @@ def schema_changes(file: Path, tables: Sequence[Table]) -> list[SchemaChange]:
             old = known.pop(sql_name(table), None)
             if old is None:
                 found.append(SchemaChange(table.name, "new table"))
+                found += _hidden_by(cursor, table)
             else:
                 found += _of_path(cursor, table, old.path)
                 found += _of_table(cursor, table, old.shape)
@@ -95,6 +96,18 @@ def _is_retyped(item: Attribute, old: TableColumns) -> bool:
     return was != item.type.value and (Type(was), item.type) not in WIDER
 
 
+def _hidden_by(cursor: Cursor, table: Table) -> Iterator[SchemaChange]:
+    """Yield how many records of undeclared topics are where a table's records will be."""
+    below = f"{table.path}/".replace("'", "''")
+    bounds = f"topic>='{below}' AND topic<'{below[:-1]}0'"  # '0' follows '/'
+    if table.path and (count := _count(cursor, TOPICS, bounds)):
+        told = (
+            f"{count} records of undeclared topics are below {below}: they stay in the database, "
+            "and are no longer served there; to keep them, read them before and write them again"
+        )
+        yield SchemaChange(table.name, told, safe=False)
+
+
 def _dropped(cursor: Cursor, name: str) -> SchemaChange:
     count = _count(cursor, name)
     if not count:
@@ -112,6 +125,7 @@ def _of_path(cursor: Cursor, table: Table, before: str | None) -> Iterator[Schem
         was = "not exported" if before is None else f"at {before}"
         told = f"was {was}, is exported at {table.path}: its {count} records are served there"
         yield SchemaChange(table.name, told)
+        yield from _hidden_by(cursor, table)
     elif count:
         told = f"no longer exported: its {count} records stay in the database, and are not served"
         yield SchemaChange(table.name, told, safe=False)
