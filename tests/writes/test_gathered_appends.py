@@ -6,8 +6,9 @@
 import pytest
 from test_announced_first import Listener, message, put, stored
 
-from build import Code, Server, turns
+from build import ANN, BEN, Code, Server, turns
 from rowcast.core.errors import Error
+from rowcast.core.memory_limits import WRITE_BYTES
 from rowcast.writes.pending_bytes import WriteBounds
 
 HOUR = 3600.0
@@ -97,3 +98,14 @@ async def test_when_the_disk_refuses_all_of_them_are_counted(count):
     await room.committer.unstored()
     assert (count, count) == (room.committer.announced_first.lost, len(listener.topics))
     assert 0 == room.committer.pending.size
+
+
+async def test_what_waits_in_lanes_is_not_held_up():
+    """Where several write much, a part of it is taken: the rest may have a write with a waiter."""
+    few = {"shared_events": 4, "caller_events": 1, "few_bytes": 2 * (WRITE_BYTES + 1)}
+    room, listener = await started(**few)
+    flood = [message(f"u/{number}", caller) for number in range(1, 7) for caller in (ANN, BEN)]
+    room.committer.submit([*flood, put("u/7")])
+    await turns(60)
+    assert ["u/0", *listener.topics] == stored(room)
+    assert "u/7" == listener.topics[-1]

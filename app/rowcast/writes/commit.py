@@ -188,7 +188,7 @@ class Committer(StagedCommits):
         they are gathered for ``gather_seconds``: until somebody does wait, or there are enough.
         """
         self._gathering, bounds = work, self._bounds
-        others = self._waiting or self._parts or self.announced_first.waiting
+        others = self.backlog or self._parts or self.announced_first.waiting
         enough = len(work.batch.writes) >= bounds.gather_events
         if others or enough or not bounds.gather_seconds:
             self._append_gathered()
