@@ -9,6 +9,8 @@ from test_announced_first import Listener, message, put, stored
 from build import ANN, BEN, Code, Server, turns
 from rowcast.core.errors import Error
 from rowcast.core.memory_limits import WRITE_BYTES
+from rowcast.core.topic_tables import TopicRoot
+from rowcast.features.schema_proposal.proposal_resource import newest
 from rowcast.writes.pending_bytes import WriteBounds
 
 HOUR = 3600.0
@@ -84,6 +86,13 @@ async def test_enough_of_them_are_appended_at_once():
     await said(room, "u/4")
     await turns()
     assert ["u/0", *listener.topics] == stored(room)
+
+
+async def test_a_proposal_of_tables_has_what_subscribers_have():
+    room, listener = await started()
+    await said(room, "u/1", "u/2")
+    found = await newest(room.kernel, TopicRoot("u"))
+    assert [*reversed(listener.topics), "u/0"] == [event.topic for event in found]
 
 
 @pytest.mark.parametrize("count", [1, 3])

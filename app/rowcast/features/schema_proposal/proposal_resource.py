@@ -32,7 +32,7 @@ def proposal_resource(branches: Callable[[], Sequence[TopicRoot]]) -> type[Resou
             events: list[Event] = []
             for branch in branches():
                 if branch.level is not None and branch.level[:1] != "$":
-                    events += await _newest(self.kernel, branch)
+                    events += await newest(self.kernel, branch)
             taken = [*self.kernel.registry.shapes]
             proposal = await asyncio.to_thread(propose, events, taken)
             return {
@@ -53,10 +53,10 @@ def proposal_resource(branches: Callable[[], Sequence[TopicRoot]]) -> type[Resou
     return Proposed
 
 
-async def _newest(kernel: Kernel, branch: TopicRoot) -> list[Event]:
-    """Return the newest events of a branch, page by page."""
+async def newest(kernel: Kernel, branch: TopicRoot) -> list[Event]:
+    """Return the newest events of a branch, page by page; also what is announced and not stored."""
     found: list[Event] = []
-    before = kernel.committer.stored + 1
+    before = kernel.committer.reach + 1
     while len(found) < PROPOSAL_EVENTS_MAX:
         page = await kernel.reader.read_back(before, LOG_PAGE_EVENTS, [branch])
         found += [event for event in page if branch.has(event.topic)]
