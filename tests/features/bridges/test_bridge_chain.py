@@ -161,3 +161,18 @@ async def test_restarts_of_either_side_double_and_lose_nothing(folders):
         for topic in range(3):
             expected = [b"%d" % each for each in range(75) if each % 3 == topic]
             assert expected == said(cloud, f"u/{topic}")
+
+
+@pytest.mark.parametrize("version", ["5", "3.1.1"])
+async def test_a_refused_subscription_is_told(folders, caplog, version):
+    """H12: the bridge is connected, and nothing would ever come; others are subscribed to."""
+    async with server(folders[1]) as cloud, server(folders[0]) as edge:
+        into = [{"filter": "$unknown/#"}, {"filter": "u/#", "prefix": "from/"}]
+        await edge.gateway.change("b", to(cloud, version=version, **{"in": into}))
+        await edge.until(lambda: edge.bridge.last_error)
+        reason = "topic filter invalid (0x8f)" if version == "5" else "unspecified error (0x80)"
+        told = f"the broker refuses the subscription to '$unknown/#', {reason}"
+        assert (True, told) == (edge.bridge.connected, edge.bridge.last_error)
+        assert told in caplog.text
+        await cloud.say("u/1", b"x")
+        await edge.until(lambda: said(edge, "from/u/1"))

@@ -54,7 +54,7 @@ class InboundBridge:
         own = replace(remote, client_id=f"{remote.client_id}-in")
         self._link = Link(own, self._lost)
         filters = [(route.topics.text, route.qos) for route in routes]
-        await self._link.open(self._hear, filters, GATEWAY_SESSION_SECONDS)
+        await self._link.open(self._hear, filters, GATEWAY_SESSION_SECONDS, self._note)
 
     async def close(self) -> None:
         """Close the connection; the broker keeps the session."""

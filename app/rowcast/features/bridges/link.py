@@ -16,6 +16,7 @@ import ssl
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final, cast
 
 from gmqtt import Client, Subscription
@@ -29,6 +30,7 @@ from rowcast.core.gateway_limits import (
     GATEWAY_HEARD_MAX,
     GATEWAY_WRITE_BYTES_HIGH,
 )
+from rowcast.features.bridges.refusals import REASONS, REFUSED, note_refused, refusal_text
 from rowcast.features.bridges.remote import MQTT_5, Remote
 
 Done = Callable[[str | None], None]
@@ -36,18 +38,6 @@ Done = Callable[[str | None], None]
 Heard = Callable[[str, bytes, int, dict[str, Any]], Awaitable[bool]]
 """Handles a message: topic, payload, QoS and gmqtt's properties; False: not acknowledged."""
 
-_REFUSED: Final = 0x80
-"""Reason codes from here on are errors (MQTT 5, 2.4)."""
-_REASONS: Final = {
-    0x80: "unspecified error",
-    0x83: "implementation specific error",
-    0x87: "not authorized",
-    0x90: "topic name invalid",
-    0x91: "packet identifier in use",
-    0x95: "packet too large",
-    0x97: "quota exceeded",
-    0x99: "payload format invalid",
-}
 _OTHER_NAMES: Final = frozenset({62, 64})
 """OpenSSL's X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH."""
 _NEVER: Final = -2
@@ -55,6 +45,10 @@ _NEVER: Final = -2
 _SILENCE_KEEP_ALIVES: Final = 1.75
 """Without any packet from the broker, in Keep Alive intervals, after which it counts as lost: gmqtt
 sends PINGREQ after 1.3 at the latest, and would close the connection after 2 to 2.5."""
+
+
+def _untold(_problem: str) -> None:
+    """Do nothing: nobody asks."""
 
 
 class _Acknowledgements(PersistentStorage):  # type: ignore[misc] # gmqtt has no types
@@ -144,12 +138,15 @@ class Link:
         heard: Heard | None = None,
         filters: Sequence[tuple[str, int]] = (),
         session_seconds: int = 0,
+        note: Callable[[str], None] = _untold,
     ) -> None:
         """Connect, and subscribe to ``filters`` with their QoS; raises BUSY with the reason.
 
         ``session_seconds``: how long the broker keeps the session of such subscriptions.
+        ``note`` is told of filters that the broker refuses: the connection stays.
         """
         client = self._make(heard, session_seconds)
+        client.on_subscribe = partial(note_refused, filters, note)
         remote = self._remote
         try:
             async with asyncio.timeout(remote.connect_seconds):
@@ -262,17 +259,16 @@ class Link:
 
         def handle_reason(command: int, packet: bytes) -> None:
             reason = packet[2] if len(packet) > 2 else 0
-            if reason >= _REFUSED:
-                said = _REASONS.get(reason, "refused")
+            if reason >= REFUSED:
                 mid = int.from_bytes(packet[:2], "big")
-                self._acknowledgements.refusals[mid] = f"{said} (0x{reason:02x})"
+                self._acknowledgements.refusals[mid] = refusal_text(reason)
             handle(command, packet)
 
         return handle_reason
 
     def _on_disconnect(self, _client: Client, packet: object, _failure: object = None) -> None:
         reason = packet[0] if isinstance(packet, bytes) and packet else 0
-        said = f": {_REASONS.get(reason, f'reason 0x{reason:02x}')}" if reason else ""
+        said = f": {REASONS.get(reason, f'reason 0x{reason:02x}')}" if reason else ""
         self._end(f"the broker closed the connection{said}")
 
     def _watch(self) -> None:
