@@ -17,6 +17,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import IO, Any
 
@@ -30,12 +31,26 @@ DESCRIPTORS_MAX = 1024
 EXIT_BYTES = 4
 LATE_IMPORTS = (
     "rowcast.program.main",
+    "rowcast.program.node",
     "rowcast.program.commands.serving",
     "rowcast.api",
+    "anyio._backends._asyncio",
+    "httpcore",
+    "typer._adapters",
     "uvicorn.lifespan.off",
     "uvicorn.protocols.websockets.websockets_sansio_impl",
 )
-"""What `rowcast serve` imports when it gets there."""
+"""What `rowcast serve` and the clients import when they get there."""
+ASKED_FOR = {
+    "backup": "rowcast.program.backups",
+    "export": "rowcast_lake.snapshots.export",
+    "import": "rowcast_lake.snapshots.importing",
+    "log.archive": "rowcast_lake.archive.log_files",
+    "log.archive_location": "rowcast_lake.archive.store_place",
+    "restore": "rowcast.program.backups",
+    "workers.count": "rowcast.program.worker",
+}
+"""What is imported for a setting, or by a command that runs."""
 SOME_SCHEMA = "type Dog @table @export { id: ID @primaryKey  name: String }"
 """With the first one the standard directives are parsed."""
 
@@ -148,14 +163,28 @@ def fork_on_request(requests: socket.socket) -> None:
             message, files, *_ = socket.recv_fds(requests, MESSAGE_BYTES_MAX, DESCRIPTORS)
             if not message:
                 sys.exit()
+            request = json.loads(message)
+            import_for(request["arguments"])
             pid = os.fork()
             if pid == 0:
-                become(json.loads(message), files)
+                become(request, files)
                 return
             running[os.pidfd_open(pid)] = pid, files.pop()
             for file in files:
                 os.close(file)
             requests.send(str(pid).encode())
+
+
+def import_for(arguments: Sequence[str]) -> None:
+    """Import and make what a command begins with, so that the next one like it has that, too."""
+    words = [word.removeprefix("--set=").partition("=")[0] for word in arguments]
+    cli = importlib.import_module("rowcast.program.cli")
+    for name in words[1:2]:
+        if name in cli.COMMANDS:
+            cli.load_command(name)
+    for name in ASKED_FOR.keys() & set(words):
+        importlib.import_module(ASKED_FOR[name])
+    gc.freeze()  # else the first collection of each fork copies all memory
 
 
 def become(request: dict[str, Any], files: Sequence[int]) -> None:
@@ -177,6 +206,9 @@ def prepare() -> None:
     importlib.import_module("rowcast.schema").parse_schema(SOME_SCHEMA)
     importlib.import_module("rowcast.store.sql_tables").create_own_statements()
     importlib.import_module("rowcast.program.process").loop_factory()  # which imports uvloop
+    cli = importlib.import_module("rowcast.program.cli")
+    cli.load_command = cache(cli.load_command)
+    cli.load_command("serve").make_context("serve", ["--data", "x"])
 
 
 def run_to_the_end(run: Callable[[], object]) -> None:
