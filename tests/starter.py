@@ -43,6 +43,9 @@ LATE_IMPORTS = (
 """What `rowcast serve` and the clients import when they get there."""
 ASKED_FOR = {
     "backup": "rowcast.program.backups",
+    "cluster.engine": "rowcast.engines.postgres",
+    "cluster.name": "rowcast.engines.nats_group",
+    "cluster.peers": "rowcast.engines.jetstream",
     "export": "rowcast_lake.snapshots.export",
     "import": "rowcast_lake.snapshots.importing",
     "log.archive": "rowcast_lake.archive.log_files",
