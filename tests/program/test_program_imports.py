@@ -41,3 +41,11 @@ def test_s19_an_import_loads_no_kernel_where_nothing_is_configured(tmp_path, mon
     assert set() == imported(code) & {"rowcast.kernel.kernel", "rowcast.program.config", "pydantic"}
     (tmp_path / "rowcast.yaml").write_text("http: {port: 1}\n")
     assert "rowcast.program.config" in imported(code)
+
+
+@pytest.mark.slow
+def test_a_job_of_a_derived_table_reads_no_schema_and_an_export_asks_no_server():
+    """Each is a process of its own, which costs little more than its imports."""
+    job = imported("import rowcast_lake.commands.derive")
+    assert set() == job & {"graphql", "httpx", "pydantic", "sqlalchemy"}
+    assert "httpx" not in imported("import rowcast_lake.commands.snapshots")

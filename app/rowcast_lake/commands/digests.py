@@ -12,14 +12,12 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.suggestions import did_you_mean
 from rowcast.program.commands.options import ConfigOption, DataOption, SchemaOption, join_settings
 from rowcast.program.commands.output import printable
-from rowcast.program.commands.server import client_of
 from rowcast.schema import parse_schema
-from rowcast_client import Problem
 from rowcast_lake.commands.needs import schema_text
 
 if TYPE_CHECKING:
     from rowcast_lake.snapshots.copies import Copies
-    from rowcast_lake.snapshots.shelves import Directory
+    from rowcast_lake.stores.object_paths import Directory
 
 _WIDTH: Final = 10
 """Of the names of places that are no URL."""
@@ -65,7 +63,7 @@ def _print(name: str, told: str, places: Mapping[str, Callable[[], str]]) -> Ite
     for where, compute in {"manifest": lambda: told, **places}.items():
         try:
             value = compute()
-        except (Error, Problem) as error:
+        except Error as error:
             value = f"none: {error.message}"
         shown = printable(where.rpartition("@")[2])
         print(f"{name}  {shown:{_WIDTH}}  {printable(value)}", flush=True)
@@ -75,6 +73,9 @@ def _print(name: str, told: str, places: Mapping[str, Callable[[], str]]) -> Ite
 
 def of_server(copies: "Copies", name: str, url: str) -> str:
     """Return the digest of what a server or node has of a table at the cut."""
+    # Also imported by ``rowcast export``, which asks no server.
+    from rowcast.program.commands.server import client_of  # noqa: PLC0415
+    from rowcast_client import Problem  # noqa: PLC0415
     from rowcast_lake.spark.log_rows import LogRows  # noqa: PLC0415 - needs pyarrow
 
     table = copies.tables[name]
@@ -89,7 +90,10 @@ def of_server(copies: "Copies", name: str, url: str) -> str:
             {"topic": table.topic(str(item[key])), "_seq": 0, "_op": "put", "value": item}
             for item in records
         )
-        return copies.digest(name, makes.batches(events))
+        try:
+            return copies.digest(name, makes.batches(events))
+        except Problem as error:
+            raise Error(Code.BUSY, error.message) from error
 
 
 def _record(line: str) -> dict[str, object]:

@@ -36,7 +36,7 @@ from rowcast_lake.commands.needs import need_pyarrow, schema_text
 if TYPE_CHECKING:
     from rowcast_lake.snapshots.export import Order, Snapshot
     from rowcast_lake.snapshots.manifest import Manifest
-    from rowcast_lake.snapshots.shelves import Directory
+    from rowcast_lake.stores.object_paths import Directory
 
 snapshots = typer.Typer(
     name="snapshots",

@@ -41,7 +41,8 @@ from rowcast_lake.snapshots.files import TableFiles
 from rowcast_lake.snapshots.manifest import FILE_NAME, Manifest, TableFacts, columns_of, time_text
 from rowcast_lake.snapshots.role_view import RoleView
 from rowcast_lake.snapshots.shapes import Batch
-from rowcast_lake.snapshots.shelves import Directory, catalogue_of, shelf_of
+from rowcast_lake.snapshots.shelves import catalogue_of, shelf_of
+from rowcast_lake.stores.object_paths import Directory
 
 _SEQ: Final = "_seq"
 """The column by which events are sorted."""

@@ -33,7 +33,8 @@ from rowcast_lake.snapshots.changes import Page, page_name, publish, write_table
 from rowcast_lake.snapshots.manifest import FORMAT, Manifest
 from rowcast_lake.snapshots.reading import opened
 from rowcast_lake.snapshots.shapes import Batch
-from rowcast_lake.snapshots.shelves import Directory, catalogue_of, shelf_of
+from rowcast_lake.snapshots.shelves import catalogue_of, shelf_of
+from rowcast_lake.stores.object_paths import Directory
 
 log = logging.getLogger("rowcast_lake.snapshots")
 

@@ -28,7 +28,7 @@ from rowcast_lake.snapshots.manifest import Manifest, TableFacts, read_manifest
 from rowcast_lake.snapshots.reading import rows_of
 from rowcast_lake.snapshots.rows_at import rows_at
 from rowcast_lake.snapshots.shapes import Batch
-from rowcast_lake.snapshots.shelves import Directory
+from rowcast_lake.stores.object_paths import Directory
 
 
 class Copies:

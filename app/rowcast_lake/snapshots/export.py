@@ -44,10 +44,11 @@ from rowcast_lake.snapshots.partitions import BOUNDS, PartBounds, PartedFiles
 from rowcast_lake.snapshots.role_view import RoleView
 from rowcast_lake.snapshots.second_reader import SecondReader, worth_starting
 from rowcast_lake.snapshots.shapes import Batch
-from rowcast_lake.snapshots.shelves import Directory, shelf_of
+from rowcast_lake.snapshots.shelves import shelf_of
 from rowcast_lake.snapshots.system_writer import system_sheets
 from rowcast_lake.snapshots.table_writer import TableSheet, TableWriter
 from rowcast_lake.snapshots.topic_sheets import MessageSheet, RetainedSheet
+from rowcast_lake.stores.object_paths import Directory
 
 Progress = Callable[[str, int, int], None]
 """Progress callback: a table's name, the rows written, and about how many rows it has."""

@@ -26,8 +26,7 @@ from rowcast.store.private import make_directory, open_new
 from rowcast_lake.snapshots.encodings import writer_options
 from rowcast_lake.snapshots.manifest import FileFacts
 from rowcast_lake.snapshots.shapes import Batch
-from rowcast_lake.snapshots.shelves import Directory
-from rowcast_lake.stores.object_paths import ObjectPath
+from rowcast_lake.stores.object_paths import Directory, ObjectPath
 
 FREE_BYTES: Final = SNAPSHOT_FREE_BYTES_MIN
 

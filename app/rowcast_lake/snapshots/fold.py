@@ -25,7 +25,7 @@ from rowcast_lake.snapshots.digest import Digest
 from rowcast_lake.snapshots.history import is_history
 from rowcast_lake.snapshots.manifest import TableFacts, read_manifest
 from rowcast_lake.snapshots.reading import opened, rows_of
-from rowcast_lake.snapshots.shelves import Directory
+from rowcast_lake.stores.object_paths import Directory
 
 _FACTS: Final = "_sys_"
 _AGED: Final = " (some are of format 1, which has explicit nulls as absent: begin with a newer one)"

@@ -36,7 +36,7 @@ from rowcast.core.snapshot_paths import plain_path
 from rowcast_lake.snapshots.files import TableFiles
 from rowcast_lake.snapshots.manifest import FileFacts
 from rowcast_lake.snapshots.shapes import Batch
-from rowcast_lake.snapshots.shelves import Directory
+from rowcast_lake.stores.object_paths import Directory
 
 
 @dataclass(frozen=True, slots=True)

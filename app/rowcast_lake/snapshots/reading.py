@@ -22,8 +22,7 @@ from rowcast.core.snapshot_limits import (
 )
 from rowcast_lake.snapshots.manifest import TableFacts
 from rowcast_lake.snapshots.shapes import Batch
-from rowcast_lake.snapshots.shelves import Directory
-from rowcast_lake.stores.object_paths import ObjectPath
+from rowcast_lake.stores.object_paths import Directory, ObjectPath
 
 
 def opened(path: Directory) -> pq.ParquetFile:

@@ -8,10 +8,7 @@ from rowcast.features.snapshots.shelf import Shelf
 from rowcast.features.snapshots.snapshot_directory import SnapshotDirectory
 from rowcast_lake.snapshots.catalogs import Catalogs
 from rowcast_lake.snapshots.object_shelf import ObjectShelf
-from rowcast_lake.stores.object_paths import ObjectPath
-
-Directory = Path | ObjectPath
-"""Where snapshots are."""
+from rowcast_lake.stores.object_paths import Directory, ObjectPath
 
 
 def directory_of(text: str) -> Directory:

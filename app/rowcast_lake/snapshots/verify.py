@@ -21,8 +21,7 @@ from rowcast_lake.snapshots.manifest import (
     read_manifest,
 )
 from rowcast_lake.snapshots.reading import rows_of
-from rowcast_lake.snapshots.shelves import Directory
-from rowcast_lake.stores.object_paths import ObjectPath
+from rowcast_lake.stores.object_paths import Directory, ObjectPath
 
 _PIECE_BYTES: Final = 1024 * 1024
 

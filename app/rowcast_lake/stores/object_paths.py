@@ -181,6 +181,10 @@ class ObjectPath:
                 self.files.delete_dir(self.key)
 
 
+Directory = Path | ObjectPath
+"""Where files are: on a disk, or in a store."""
+
+
 def _facts(item: Any) -> Facts | None:
     return Facts(item.size, item.mtime.timestamp()) if item.is_file else None
 
