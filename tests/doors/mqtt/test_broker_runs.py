@@ -154,3 +154,27 @@ async def test_messages_that_a_durable_session_wants_are_appended_together(world
     again = world.peer()
     await again.connect("d", clean_start=False, properties=HOUR)
     assert {b"1", b"2", b"3", b"5"} <= set(payloads(again.later))
+
+
+class Counted(list):
+    """Counts the items that its slices have."""
+
+    copied = 0
+
+    def __getitem__(self, key):
+        found = super().__getitem__(key)
+        self.copied += len(found) if isinstance(key, slice) else 0
+        return found
+
+
+async def test_many_runs_in_one_read_cost_no_more_than_their_packets(world):
+    """P3, D8: or whoever sends packets of two kinds in turn holds up everybody else."""
+    peer = await world.subscribed("a")
+    packets = Counted()
+    for number in range(1, 501):
+        packets += [Puback(number), Pubcomp(number), Publish("a", b"%d" % number), Pubrel(number)]
+    peer.client._handle(packets)
+    heard = await peer.hear()
+    assert [b"%d" % number for number in range(1, 501)] == payloads(heard)
+    assert list(range(1, 501)) == [item.packet_id for item in heard if isinstance(item, Pubcomp)]
+    assert packets.copied <= len(packets)

@@ -55,7 +55,7 @@ class Broker:
         now: Callable[[], float],
         loop: asyncio.AbstractEventLoop,
         handlers: Mapping[type, Callable[..., None]],
-        run_handlers: Mapping[type, Callable[..., int]],
+        run_handlers: Mapping[type, Callable[..., None]],
     ) -> None:
         self.kernel, self.epoch = kernel, kernel.reader.epoch.encode()
         self.settings, self.now, self.loop = settings, now, loop
@@ -64,8 +64,7 @@ class Broker:
         self.handlers = handlers
         """What clients do with a packet, by its class."""
         self.run_handlers = run_handlers
-        """The same for classes of which a read has many: called with packets and an index from
-        which on to take them, they return the index after the last one of theirs."""
+        """The same for classes of which a read has many: called with several packets at a time."""
         forms = DeliveryFormats(
             kernel.transcoder, kernel.reader.epoch, settings.clears_silently, now=now
         )

@@ -88,13 +88,11 @@ class Client(Outgoing, Receiver):
         self.tells_seq = False  # in acknowledgements: MQTT 5, unless ``problems`` forbids it
         self.submit, self.submit_run = broker.kernel.submit, broker.kernel.submit_run
         self.unheard = Unawaited(self.note_refusal, at_once=broker.settings.announces_first)
-        self.quota = 0  # the maximum of its unanswered publishes of QoS 1 and 2
+        self.quota = self.refused = 0  # unanswered publishes, at most; refused ones, for statistics
         self.taken = self.answered = 0  # numbers of the last publishes of QoS 1 and 2
         self.early: dict[int, tuple[int, int, Outcome]] = {}
         """Outcomes waiting for earlier answers, by number: first byte, identifier, outcome."""
-        self.unreleased: dict[int, None] = {}
-        """QoS 2 identifiers answered with PUBREC on this connection, and not released."""
-        self.refused = 0  # publishes of this connection, for statistics
+        self.unreleased: dict[int, None] = {}  # QoS 2 identifiers that it was sent PUBREC for
         self.before, self.noted = Traffic(), False  # for ``Tally``: counted already; to be counted
         self.meter = broker.settings.rates.meter(self.last_seen)  # None without limits (D57)
         self.trouble = "the connection was lost"  # the reason of the end; empty after DISCONNECT
@@ -142,9 +140,7 @@ class Client(Outgoing, Receiver):
             self._fail("a packet of", failure)
         committer, caller = self.broker.kernel.committer, self.caller
         pending = committer.pending
-        if pending.size < pending.calm or caller is None or self.closing:
-            return  # the usual case
-        if caller in pending:
+        if pending.size >= pending.calm and not self.closing and caller and caller in pending:
             self.patience.let_disk_follow(committer, caller)
 
     def _guard(self, what: str, call: Callable[..., None], *arguments: object) -> None:
@@ -181,7 +177,11 @@ class Client(Outgoing, Receiver):
             packet = packets[start]
             handle_run = runs.get(type(packet))
             if handle_run is not None:
-                start = handle_run(self, packets, start)
+                end = start + 1
+                while end < len(packets) and type(packets[end]) is type(packet):
+                    end += 1
+                handle_run(self, packets[start:end])  # the rest is not copied
+                start = end
                 continue
             handler = handlers.get(type(packet))
             if handler is None:

@@ -19,7 +19,6 @@ from rowcast.mqtt.packets import (
     Auth,
     Connect,
     Disconnect,
-    Packet,
     Pingreq,
     Pingresp,
     Puback,
@@ -31,7 +30,7 @@ from rowcast.mqtt.packets import (
     Unsubscribe,
 )
 from rowcast.mqtt.reasons import Reason
-from rowcast.mqtt.violations import Violation, protocol_error
+from rowcast.mqtt.violations import protocol_error
 from rowcast.mqtt.window import Flight
 
 if TYPE_CHECKING:
@@ -71,19 +70,13 @@ def _set_expiry(client: "Client", session: "Session", seconds: int) -> None:
     session.expiry_seconds = min(seconds, most) if most else seconds
 
 
-def on_pubrels(client: "Client", packets: list[Packet | Violation], start: int) -> int:
-    """Release QoS 2 identifiers, on disk before PUBCOMP is sent (MQTT-4.3.3-11).
-
-    It takes the PUBRELs from ``start`` on, and returns where another packet begins.
-    """
-    session, end = client.session, start
+def on_pubrels(client: "Client", packets: list[Pubrel]) -> None:
+    """Release QoS 2 identifiers, on disk before PUBCOMP is sent (MQTT-4.3.3-11)."""
+    session = client.session
     if session is None:  # the table of legal packets refuses it
-        return len(packets)
+        return
     inbound, unreleased, frames = session.inbound, client.unreleased, list[bytes]()
-    for packet in packets[start:] if start else packets:
-        if type(packet) is not Pubrel:
-            break
-        end += 1
+    for packet in packets:
         packet_id = packet.packet_id
         if packet_id not in inbound:  # MQTT 5, 3.7.2.1
             _write_before(client, frames)
@@ -96,25 +89,20 @@ def on_pubrels(client: "Client", packets: list[Packet | Violation], start: int) 
         frames.append(_SUCCESS(_PUBCOMP, 2, packet_id))
     if frames:
         client.write_saved(frames)
-    return end
 
 
-def on_pubrecs(client: "Client", packets: list[Packet | Violation], start: int) -> int:
+def on_pubrecs(client: "Client", packets: list[Pubrec]) -> None:
     """Note that QoS 2 messages arrived, and answer with PUBREL (MQTT-4.3.3-4).
 
     They are released on disk before PUBREL is sent: after that the client may reuse the
-    identifier, and would take a repeat for a new message. It takes the PUBRECs from ``start`` on,
-    and returns where another packet begins.
+    identifier, and would take a repeat for a new message.
     """
-    session, end = client.session, start
+    session = client.session
     if session is None:  # the table of legal packets refuses it
-        return len(packets)
+        return
     window, frames, now = session.window, list[bytes](), client.broker.now()
     try:
-        for packet in packets[start:] if start else packets:
-            if type(packet) is not Pubrec:
-                break
-            end += 1
+        for packet in packets:
             item = window.item(packet.packet_id)
             if item is None or packet.reason >= Reason.UNSPECIFIED_ERROR:
                 _write_before(client, frames)
@@ -128,7 +116,6 @@ def on_pubrecs(client: "Client", packets: list[Packet | Violation], start: int) 
     finally:
         if frames:
             client.write_saved(frames)
-    return end
 
 
 def _write_before(client: "Client", frames: list[bytes]) -> None:
@@ -171,19 +158,13 @@ def _qos_2(item: object) -> Sent:
     return sent
 
 
-def on_pubcomps(client: "Client", packets: list[Packet | Violation], start: int) -> int:
-    """Complete the QoS 2 flights of the PUBCOMPs from ``start`` on.
-
-    It returns where another packet begins. Unknown identifiers are ignored: they may be late.
-    """
-    session, end = client.session, start
+def on_pubcomps(client: "Client", packets: list[Pubcomp]) -> None:
+    """Complete flights of QoS 2. Unknown identifiers are ignored: they may be late."""
+    session = client.session
     if session is None:  # the table of legal packets refuses it
-        return len(packets)
+        return
     window, completed = session.window, False
-    for packet in packets[start:] if start else packets:
-        if type(packet) is not Pubcomp:
-            break
-        end += 1
+    for packet in packets:
         item = window.item(packet.packet_id)
         if item is None:
             continue
@@ -195,7 +176,6 @@ def on_pubcomps(client: "Client", packets: list[Packet | Violation], start: int)
         completed = True
     if completed:
         _completed(client, session)
-    return end
 
 
 def _complete(client: "Client", session: "Session", packet_id: int) -> None:
@@ -235,11 +215,11 @@ HANDLERS: Final[dict[type, Callable[..., None]]] = {
 }
 """Handlers by packet class (D12)."""
 
-RUN_HANDLERS: Final[dict[type, Callable[..., int]]] = {
+RUN_HANDLERS: Final[dict[type, Callable[..., None]]] = {
     Publish: on_publishes,
     Puback: on_pubacks,
     Pubrec: on_pubrecs,
     Pubrel: on_pubrels,
     Pubcomp: on_pubcomps,
 }
-"""Handlers of packets that come in runs."""
+"""Handlers of packets that come in runs: they take several of one class, in order."""

@@ -17,7 +17,7 @@ from rowcast.doors.mqtt.delivery.sent import CompactInflight, Sent
 from rowcast.doors.mqtt.packets.error_reasons import PUBACK_REASONS
 from rowcast.doors.mqtt.packets.hook_checks import reason_of
 from rowcast.doors.mqtt.packets.messages import condition_of, describe, mark_from, stamp_from
-from rowcast.mqtt.packets import MQTT_5, Packet, Puback, Publish, Pubrec
+from rowcast.mqtt.packets import MQTT_5, Puback, Publish, Pubrec
 from rowcast.mqtt.reasons import PacketType, Reason
 from rowcast.mqtt.violations import Violation, protocol_error
 from rowcast.writes.write import Done, Outcome, Receipt
@@ -35,19 +35,18 @@ _NOT_STORED: Final = frozenset({Code.BUSY, Code.INTERNAL})
 """Errors of the server, not of the message: a retry may succeed."""
 
 
-def on_publishes(client: "Client", packets: list[Packet | Violation], start: int) -> int:
-    """Submit the PUBLISH packets from ``start`` on; return where another packet begins.
+def on_publishes(client: "Client", packets: list[Publish]) -> None:
+    """Submit PUBLISH packets.
 
     Those without properties are submitted together, but for QoS 2 to a session that is on disk:
     the identifier of each is written with its message.
     """
-    caller, end = cast("Caller", client.caller), start  # known, or a PUBLISH is not legal
+    caller = cast("Caller", client.caller)  # known, or a PUBLISH is not legal
     events, dones = list[Event](), list[Done]()
     try:
-        for packet in packets[start:] if start else packets:
-            if type(packet) is not Publish or client.closing:
+        for packet in packets:
+            if client.closing:
                 break
-            end += 1
             topic, qos, payload, retain = packet.topic, packet.qos, packet.payload, packet.retain
             if packet.properties is not None or (qos == 2 and not _may_join(client, packet)):
                 if events:
@@ -68,7 +67,6 @@ def on_publishes(client: "Client", packets: list[Packet | Violation], start: int
             client.submit(events[0], caller, dones[0])
         elif events:
             client.submit_run(events, dones, caller)
-    return end
 
 
 def _may_join(client: "Client", packet: Publish) -> bool:
@@ -279,18 +277,12 @@ def _answer_refusal(client: "Client", first: int, packet_id: int, error: Error) 
         client.write(bytes((first, 2)) + packet_id.to_bytes(2, "big"))
 
 
-def on_pubacks(client: "Client", packets: list[Packet | Violation], start: int) -> int:
-    """Complete the flights of the PUBACKs from ``start`` on; return where another packet begins.
-
-    Unknown identifiers are ignored, because they may be late.
-    """
-    session, end = client.session, start
+def on_pubacks(client: "Client", packets: list[Puback]) -> None:
+    """Complete flights of QoS 1. Unknown identifiers are ignored, because they may be late."""
+    session = client.session
     if session is None:  # the table of legal packets refuses it
-        return len(packets)
-    for packet in packets[start:] if start else packets:
-        if type(packet) is not Puback:
-            break
-        end += 1
+        return
+    for packet in packets:
         item = session.window.acknowledge(packet.packet_id)
         if type(item) is CompactInflight or (type(item) is Sent and item.qos == 2):
             raise protocol_error("A PUBLISH of QoS 2 must be answered with PUBREC, not PUBACK.")
@@ -305,4 +297,3 @@ def on_pubacks(client: "Client", packets: list[Packet | Violation], start: int) 
     if client.blocked:
         client.blocked = False
         client.ready()
-    return end
