@@ -5,8 +5,10 @@ from dataclasses import replace
 import pytest
 from shared_workers import SHARE, publish, texts, worker
 
+from calls import Calls
 from mqtt_server import (
     VERSIONS,
+    Pingreq,
     Puback,
     Subscription,
     Unsuback,
@@ -218,3 +220,16 @@ async def test_a_message_that_cannot_be_sent_is_done(world):
     publisher.publish("a/b", b"gone", 1, packet_id=3, message_expiry_interval=1)
     group = world.groups.find("g", "a/#")
     assert 1 == sum(len(seat.deals) for seat in group._seats.values())
+
+
+async def test_a_ping_of_a_member_of_many_groups_costs_what_any_other_does(world):
+    """P3: groups are told of room for more if they wait for it, not with each packet."""
+    costs = []
+    for count in (1, 200):
+        peer = await world.subscribed(
+            *(f"$share/g/{n}" for n in range(count)), client_id=f"c{count}"
+        )
+        with Calls() as calls:
+            await peer.ask(Pingreq())
+        costs.append(calls.by_function.total())
+    assert costs[1] <= costs[0]

@@ -35,6 +35,7 @@ class Sharing:
         "_flights",
         "_flush_events",
         "_kernel",
+        "_short",
         "_stage",
         "_touch",
         "given",
@@ -56,6 +57,8 @@ class Sharing:
         """All groups of the server."""
         self.session = session
         self._touch = touch
+        self._short = False
+        """Whether a group was told that there is no room, and waits until there is."""
         self._stage: Stage | None = None
         """The stage of hooks for its messages."""
         self.shares: dict[str, tuple[Share, SubscribedFilter]] = {}
@@ -74,16 +77,15 @@ class Sharing:
 
     def room(self) -> int:
         """Return the number of messages that may be sent now."""
-        session = self.session
+        session, flush_events, room = self.session, self._flush_events, 0
         client = session.client
-        if client is None or client.stopped or len(client.later) >= self._flush_events:
-            return 0
-        if session.resend:  # flights to send again go first (MQTT-4.6.0-1)
-            return 0
-        room = session.window.receive_maximum - len(session.window) - len(self.given)
-        if room <= 0:
-            client.blocked = True  # an acknowledgement calls again
-        return min(room, self._flush_events - len(self.given))
+        stopped = client is None or client.stopped or len(client.later) >= flush_events
+        if client is not None and not stopped and not session.resend:  # MQTT-4.6.0-1
+            room = session.window.receive_maximum - len(session.window) - len(self.given)
+            client.blocked |= room <= 0  # an acknowledgement calls again
+            room = min(room, flush_events - len(self.given))
+        self._short |= room <= 0
+        return room
 
     def takes(self, event: Event) -> bool:
         """Whether its client may read an event (G6)."""
@@ -195,9 +197,11 @@ class Sharing:
         self.given = deque(deal for deal in self.given if deal.group is not group)
 
     def ready(self) -> None:
-        """Notify groups of free capacity."""
-        for share, _ in self.shares.values():
-            self._group(share).ready()
+        """Notify groups of free capacity, if one waits for it: there may be thousands."""
+        if self._short:
+            self._short = False
+            for share, _ in self.shares.values():
+                self._group(share).ready()
 
     # -- flights -----------------------------------------------------------------------------------
 
