@@ -5,12 +5,16 @@ import random
 import pytest
 
 from build import ANN, Server
+from calls import Calls
 from rowcast.core.events import MESSAGE, Event
+from rowcast.core.topic_tables import TopicRoot, TopicTable
 from rowcast.core.topics import TopicFilter
+from rowcast.rows.topic_rows import LogView, RowFilter
 from rowcast.subscriptions.subscribed_filters import SubscribedFilter, SubscribedFilters
 from rowcast.subscriptions.subscription import Subscription
 
 LEVELS = ("a", "b", "+", "#", "$SYS")
+VIEWS = [LogView(TopicTable(f"mqtt_{name}", TopicRoot(name))) for name in ("a", "b", None)]
 
 
 def made(text, **options):
@@ -26,6 +30,16 @@ def some_filter(rng):
     return "/".join(levels)
 
 
+def some_rows(rng):
+    """Return a filter of rows; some select none."""
+    view = rng.choice(VIEWS)
+    name = view.table.name
+    interest = made(rng.choice((f"{name}/+", f"{name}/#", f"{name}/x/y", "+/#", "#")))
+    if rng.random() < 0.8:  # else its table is gone
+        interest.rows = RowFilter(view, interest.topics)
+    return interest
+
+
 def some_topic(rng):
     first = rng.choice(("a", "b", "$SYS"))
     return "/".join([first, *(rng.choice("ab") for _ in range(rng.randint(0, 3)))])
@@ -35,20 +49,34 @@ def found(filters, topic):
     return [item.topics.text for item in filters.matching(topic)]
 
 
+@pytest.mark.parametrize("rows", [False, True])
 @pytest.mark.parametrize("seed", range(20))
-def test_an_index_finds_what_a_comparison_with_each_filter_finds(seed):
+def test_an_index_finds_what_a_comparison_with_each_filter_finds(seed, rows):
     rng = random.Random(seed)
     plain, indexed = SubscribedFilters(indexed_min=1_000), SubscribedFilters(indexed_min=2)
     for _ in range(200):
         text, topic = some_filter(rng), some_topic(rng)
-        gone = rng.choice([text, *(item.topics.text for item in plain)])
+        interest = some_rows(rng) if rows and rng.random() < 0.3 else made(text)
+        gone = rng.choice([interest.topics.text, *(item.topics.text for item in plain)])
         removes = len(plain) > 30 or rng.random() < 0.2
         for filters in (plain, indexed):
             if removes:
                 filters.pop(gone)
-            filters.put(made(text))
+            filters.put(interest)
         assert [item.topics.text for item in plain] == [item.topics.text for item in indexed]
         assert found(plain, topic) == found(indexed, topic)
+
+
+def test_a_filter_of_rows_has_no_topic_compared_with_all_others():
+    """P3: or each event would wait for a reader of ten thousand filters."""
+    filters = SubscribedFilters(indexed_min=2)
+    rows = made("mqtt_a/+")
+    rows.rows = RowFilter(VIEWS[0], rows.topics)
+    for interest in (*(made(f"b/{number}") for number in range(100)), rows):
+        filters.put(interest)
+    with Calls() as calls:
+        assert ["mqtt_a/+"] == found(filters, "a/x")
+    assert calls.by_function["core/topics.py:TopicFilter.matches"] <= 1
 
 
 def test_an_event_of_many_filters_has_the_options_of_all():

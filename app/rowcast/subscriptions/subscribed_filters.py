@@ -106,7 +106,7 @@ class SubscribedFilters:
         """Add an interest, or replace the one of the same filter."""
         self._by_filter[interest.topics.text] = interest
         if self._index is not None:
-            self._index.add(interest.topics)
+            self._index.add(interest.topics.text, _source(interest))
         self.rows.pop(interest.topics.text, None)
         if interest.rows is not None:
             self.rows[interest.topics.text] = None
@@ -123,7 +123,7 @@ class SubscribedFilters:
         """Remove and return an interest."""
         interest = self._by_filter.pop(text, None)
         if interest is not None and self._index is not None:
-            self._index.remove(interest.topics)
+            self._index.remove(text)
         self.rows.pop(text, None)
         self.replays.pop(text, None)
         if self.queries.pop(text, None) is not None and not self.queries:
@@ -163,12 +163,18 @@ class SubscribedFilters:
 
     def _plain(self, topic: str) -> tuple[SubscribedFilter, ...]:
         items = self._by_filter
-        if self.rows or len(items) < self._indexed_min:
+        if len(items) < self._indexed_min:
             found = [item for item in items.values() if item.query is None and item.selects(topic)]
             return tuple(found)
-        if self._index is None:
-            self._index = FilterIndex(item.topics for item in items.values())
-        return tuple(map(items.__getitem__, self._index.find(topic)))
+        index = self._index
+        if index is None:
+            index = self._index = FilterIndex()
+            for item in items.values():
+                index.add(item.topics.text, _source(item))
+        found = [items[text] for text in index.find(topic)]
+        if self.rows:
+            found = [item for item in found if item.rows is None or item.selects(topic)]
+        return tuple(found)
 
     def wanting(self, event: Event, client_id: str) -> SubscribedFilter | None:
         """Return the interest that an event matches; several are merged (MQTT-3.3.4-2)."""
@@ -270,6 +276,12 @@ class SubscribedFilters:
             for item in self._by_filter.values()
             if item in wanted or (item.of_stream and item.identifiers in streams)
         ]
+
+
+def _source(interest: SubscribedFilter) -> TopicFilter:
+    """Return the topics at which events may be for a filter: of rows, those that they are about."""
+    source = interest.rows.source if interest.rows is not None else None
+    return interest.topics if source is None else source
 
 
 def _counts(interest: SubscribedFilter, event: Event, local: bool) -> bool:
