@@ -14,7 +14,7 @@ from rowcast.features.idempotency.idempotent_writes import IdempotentWrites
 
 @pytest.fixture
 def folders(tmp_path):
-    found = [tmp_path / name for name in ("edge", "cloud")]
+    found = [tmp_path / name for name in ("edge", "cloud", "other")]
     for folder in found:
         folder.mkdir()
     return found
@@ -176,3 +176,21 @@ async def test_a_refused_subscription_is_told(folders, caplog, version):
         assert told in caplog.text
         await cloud.say("u/1", b"x")
         await edge.until(lambda: said(edge, "from/u/1"))
+
+
+async def test_what_comes_by_a_share_is_written(folders):
+    """H33: two servers share the messages of a third; each is at one of them, and none is lost."""
+    into = [{"filter": "$share/both/u/#", "qos": 2}]
+    async with (
+        server(folders[1]) as cloud,
+        server(folders[0]) as edge,
+        server(folders[2]) as other,
+    ):
+        for world in (edge, other):
+            await world.gateway.change("b", to(cloud, **{"in": into}))
+            await world.until(lambda world=world: world.bridge.connected)
+        for number in range(20):
+            await cloud.say("u/1", b"%d" % number)
+        await edge.until(lambda: len(said(edge, "u/1") + said(other, "u/1")) >= 20)
+        both = said(edge, "u/1") + said(other, "u/1")
+        assert [b"%d" % number for number in range(20)] == sorted(both, key=int)

@@ -113,3 +113,28 @@ def test_a_secret_in_a_host_is_refused_and_not_repeated(host):
         plan_of({"name": "b", "host": host})
     assert "should be a name or an address alone" in refused.value.message
     assert "secret" not in refused.value.message
+
+
+@pytest.mark.parametrize("way", ["$share/group/", "$queue/", "$exclusive/", "$stream/", ""])
+def test_what_a_filter_of_another_broker_begins_with_is_no_part_of_its_topics(way):
+    """H33: messages of a shared subscription come at their own topics."""
+    (plan,) = plans(settings({"name": "b", "host": "h", "in": [{"filter": f"{way}a/#"}]}))
+    (route,) = plan.into
+    assert (way, "a/#", True) == (route.way, route.topics.text, route.topics.matches("a/1"))
+
+
+@pytest.mark.parametrize(
+    ("direction", "text", "word"),
+    [
+        ("in", "$share/a", "filter"),
+        ("in", "$share//a", "needs a name"),
+        ("in", "$share/+/a", "needs a name"),
+        ("in", "$share/g/a/#/b", "#"),
+        ("out", "$share/g/a", "of in"),
+        ("out", "$queue/a", "of in"),
+    ],
+)
+def test_a_malformed_share_is_refused(direction, text, word):
+    """H30."""
+    with pytest.raises(ValidationError, match=word):
+        settings({"name": "b", "host": "h", direction: [{"filter": text}]})

@@ -53,7 +53,7 @@ class InboundBridge:
             return
         own = replace(remote, client_id=f"{remote.client_id}-in")
         self._link = Link(own, self._lost)
-        filters = [(route.topics.text, route.qos) for route in routes]
+        filters = [(route.way + route.topics.text, route.qos) for route in routes]
         await self._link.open(self._hear, filters, GATEWAY_SESSION_SECONDS, self._note)
 
     async def close(self) -> None:

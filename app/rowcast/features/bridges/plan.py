@@ -45,6 +45,8 @@ class Route:
     """Forward changes instead of values: by ``row`` or by ``statement``."""
     sync: bool = False
     """Whether these topics are kept equal at both sites."""
+    way: str = ""
+    """What the filter of a SUBSCRIBE there begins with, such as ``$share/NAME/``."""
 
     def topic(self, topic: str) -> str:
         """Return the mapped topic."""

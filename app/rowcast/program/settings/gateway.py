@@ -8,13 +8,14 @@ from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from rowcast.core.errors import Code, Error
 from rowcast.core.gateway_limits import GATEWAY_FLYING_MAX
-from rowcast.core.topics import TopicFilter, check_topic
+from rowcast.core.topics import SHARE_PREFIX, TopicFilter, check_topic, fits_level
 from rowcast.features.bridges.backlog import Caps, Policy
 from rowcast.features.bridges.outbox import Rules
 from rowcast.features.bridges.plan import Mode, Plan, Route
 from rowcast.features.bridges.remote import MQTT_3_1_1, MQTT_5, Remote
 from rowcast.program.settings.mistakes import mistake
 from rowcast.settings.sections import Number, PlaceOrNone, Section
+from rowcast.subscriptions.offered import PREFIXES
 
 
 def _filter(text: str) -> str:
@@ -22,6 +23,29 @@ def _filter(text: str) -> str:
         TopicFilter(text)
     except Error as error:
         raise ValueError(error.message) from None
+    return text
+
+
+def _filter_there(text: str) -> str:
+    """Check a filter of another broker, also of a shared subscription there."""
+    way = _way_of(text)
+    _filter(text[len(way) :])
+    if way.startswith(SHARE_PREFIX) and not fits_level(way.split("/")[1]):
+        raise ValueError("a share needs a name without '+' and '#': $share/<name>/<filter>")
+    return text
+
+
+def _way_of(text: str) -> str:
+    """Return what a filter begins with that says how to subscribe; no topic begins so."""
+    first, slash, rest = text.partition("/")
+    if not slash or first not in PREFIXES:
+        return ""
+    return f"{first}/{rest.partition('/')[0]}/" if text.startswith(SHARE_PREFIX) else f"{first}/"
+
+
+def _filter_here(text: str) -> str:
+    if _way_of(_filter(text)):
+        raise ValueError(f"{text.partition('/')[0]}/ is for filters of in; a bridge sends all once")
     return text
 
 
@@ -56,19 +80,28 @@ Part = Annotated[str, AfterValidator(_part)]
 class Carried(Section):
     """What is carried one way: a filter, and how its topics are called on the other side."""
 
-    filter: Annotated[str, AfterValidator(_filter)]
+    filter: str
     prefix: Part = ""
     strip: Part = ""
     qos: Literal[0, 1, 2] = 1
 
     def route(self) -> Route:
         """Return the route."""
-        return Route(TopicFilter(self.filter), self.prefix, self.strip, self.qos)
+        way = _way_of(self.filter)
+        topics = TopicFilter(self.filter[len(way) :])
+        return Route(topics, self.prefix, self.strip, self.qos, way=way)
+
+
+class CarriedIn(Carried):
+    """The same for the way in, which may be shared with other subscribers there."""
+
+    filter: Annotated[str, AfterValidator(_filter_there)]
 
 
 class CarriedOut(Carried):
     """The same for the way out, which may tell of changes instead of values."""
 
+    filter: Annotated[str, AfterValidator(_filter_here)]
     feed: Literal["", "row", "statement"] = ""
 
     @model_validator(mode="after")
@@ -101,7 +134,7 @@ class RemoteBroker(Section):
     private_key: PlaceOrNone = None
     keep_alive_seconds: Annotated[Number, Field(ge=1, le=65_535)] = 30
     out: tuple[CarriedOut, ...] = ()
-    into: tuple[Carried, ...] = Field(default=(), alias="in")
+    into: tuple[CarriedIn, ...] = Field(default=(), alias="in")
     sync: tuple[Annotated[str, AfterValidator(_synced)], ...] = ()
     mode: Mode = Mode.HYBRID
     ordering: Literal["strict", "relaxed"] = "strict"
