@@ -265,6 +265,8 @@ HOOK_LOG_SECONDS: Final = 10
 disk."""
 HOOK_WRITES_MAX: Final = 1_000
 """Writes of one caller that wait for an asynchronous hook: an MQTT client's maximum in flight."""
+RESOURCE_WRITES_MAX: Final = 1_000
+"""Writes of one connection at one topic that wait for a resource class: as for a hook."""
 HOOK_CALLERS_MAX: Final = 4_096
 """Callers that one bundled hook remembers; the least recently active one is evicted."""
 HOOK_RECORDS_MAX: Final = 10_000

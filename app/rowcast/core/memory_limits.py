@@ -25,6 +25,8 @@ COMMIT_BACKLOG_BYTES_MAX: Final = 128 * 1024 * 1024
 HOOK_WRITES_BYTES_MAX: Final = 8 * 1024 * 1024
 """Payload bytes of one caller's writes that wait for an asynchronous hook, above which more are
 refused: as many as one client may have pending."""
+RESOURCE_WRITES_BYTES_MAX: Final = 8 * 1024 * 1024
+"""Bytes of one connection's writes at one topic that wait for a resource class: as for a hook."""
 
 # Buffered for one client --------------------------------------------------------------------------
 MQTT_HELD_BYTES_HIGH: Final = 256 * 1024

@@ -3,18 +3,27 @@
 The class is user code that may wait, so each such write is a task; exceptions other than Error are
 bugs of the class, and are reported with an incident id. It knows no protocol and no store: writes
 of the class go through the kernel.
+
+Writes of one connection at one topic stay in order: behind one that the class carries out, later
+ones wait for it, also those that it does not override. Over HTTP each request waits for its own
+answer, and none for another.
 """
 
 import asyncio
 import logging
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, cast
+from collections.abc import Awaitable, Callable, Sequence
+from contextvars import ContextVar
+from functools import partial
+from typing import TYPE_CHECKING, Final, cast
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
 from rowcast.codecs import decode, is_structured
+from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error, stopping
 from rowcast.core.events import DELETE, PATCH, PUT, Event
+from rowcast.core.limits import RESOURCE_WRITES_MAX
+from rowcast.core.memory_limits import RESOURCE_WRITES_BYTES_MAX
 from rowcast.core.tables import Table
 from rowcast.routes.exact_decimals import decoded_exactly
 from rowcast.routes.registry import VERB_OF_KIND, Route
@@ -28,12 +37,36 @@ if TYPE_CHECKING:
 log = logging.getLogger("rowcast.kernel")
 
 
+Key = tuple[Caller, str]
+"""A connection and a topic."""
+
+_HELD: Final = ContextVar[frozenset[Key]]("held", default=frozenset())
+"""Whose turn it is in a running call: what the class itself writes there does not wait for it."""
+
+
+class Lane:
+    """The writes of one connection at one topic that are not done."""
+
+    __slots__ = ("last", "size", "writes")
+
+    def __init__(self) -> None:
+        self.last: asyncio.Task[Outcome | None] | None = None
+        self.writes = self.size = 0
+
+
 class ResourceDispatch:
     """Running writes of resource classes."""
 
-    def __init__(self, kernel: "Kernel") -> None:
+    def __init__(
+        self,
+        kernel: "Kernel",
+        writes_max: int = RESOURCE_WRITES_MAX,
+        bytes_max: int = RESOURCE_WRITES_BYTES_MAX,
+    ) -> None:
         self._kernel = kernel
-        self._tasks: set[asyncio.Task[Outcome]] = set()
+        self._writes_max, self._bytes_max = writes_max, bytes_max
+        self._tasks: set[asyncio.Task[Outcome | None]] = set()
+        self._lanes: dict[Key, Lane] = {}
         self._in_turn = WeakValueDictionary[str, asyncio.Lock]()
         """One for each topic with writes that ask whether there is a row; held until it is made."""
 
@@ -45,26 +78,66 @@ class ResourceDispatch:
         overrides = entry.overrides
 
         def hand_over(write: Write) -> bool:
-            if write.direct or VERB_OF_KIND[write.event.kind] not in overrides:
+            if write.direct:
                 return False
-            check_alone(route, write)
-            _check_condition(route, write)
-            self.start(route, write)
+            if VERB_OF_KIND[write.event.kind] in overrides:
+                check_alone(route, write)
+                _check_condition(route, write)
+                self._start(write, partial(self._carry_out, route, write))
+                return True
+            if not self._lanes or write.part_of or self._lane(write) is None:
+                return False
+            self._start(write, partial(self._go_on, write))
             return True
 
         return hand_over
 
-    def start(self, route: Route, write: Write) -> None:
-        """Start the class's verb for a write."""
-        done = write.done
+    def _lane(self, write: Write) -> Lane | None:
+        """Return the lane that a write has to wait in; None if nothing is before it."""
+        key = write.caller, write.event.topic
+        return None if key in _HELD.get() else self._lanes.get(key)
 
-        def ended(task: asyncio.Task[Outcome]) -> None:
+    def _enter(self, write: Write, key: Key) -> Lane:
+        """Return the lane of a write, with it counted; raises BUSY when too many wait."""
+        lane, size = self._lanes.setdefault(key, Lane()), len(write.event.payload)
+        if lane.writes and (lane.writes >= self._writes_max or lane.size + size > self._bytes_max):
+            raise Error(
+                Code.BUSY,
+                f"{lane.writes} of your writes with {lane.size} bytes wait for the resource at "
+                f"{key[1]!r}; try again in a second",
+                retry_after_seconds=1,
+            )
+        lane.writes, lane.size = lane.writes + 1, lane.size + size
+        return lane
+
+    def _start(self, write: Write, call: Callable[[], Awaitable[Outcome | None]]) -> None:
+        """Start a call for a write, when those before it in its lane are done."""
+        key = write.caller, write.event.topic
+        ordered = write.caller.door != "http" and key not in _HELD.get()
+        lane = self._enter(write, key) if ordered else None
+        earlier = None if lane is None else lane.last
+        done, size = write.done, len(write.event.payload)
+
+        def ended(task: asyncio.Task[Outcome | None]) -> None:
             self._tasks.discard(task)
-            done(stopping() if task.cancelled() else task.result())
+            if lane is not None:
+                lane.writes, lane.size = lane.writes - 1, lane.size - size
+                if lane.last is task:
+                    del self._lanes[key]
+            outcome = stopping() if task.cancelled() else task.result()
+            if outcome is not None:
+                done(outcome)
 
-        task = asyncio.get_running_loop().create_task(self._carry_out(route, write))
+        task = asyncio.get_running_loop().create_task(_in_turn(key, earlier, call))
+        if lane is not None:
+            lane.last = task
         self._tasks.add(task)
         task.add_done_callback(ended)
+
+    async def _go_on(self, write: Write) -> None:
+        """Carry out a write that the class does not override, after those before it."""
+        write.passed = True  # hooks, and the numbers of producers, have seen it
+        self._kernel.writes.carry_out(write)
 
     async def stop(self) -> None:
         """Cancel running writes."""
@@ -121,6 +194,17 @@ class ResourceDispatch:
         error = await future
         if error is not None:
             raise error
+
+
+async def _in_turn(
+    key: Key,
+    earlier: asyncio.Task[Outcome | None] | None,
+    call: Callable[[], Awaitable[Outcome | None]],
+) -> Outcome | None:
+    if earlier is not None:
+        await asyncio.wait((earlier,))
+    _HELD.set(_HELD.get() | {key})
+    return await call()
 
 
 def _check_decodes(event: Event, table: Table | None) -> None:
