@@ -38,6 +38,23 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.timeout(PATIENCE_SECONDS))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def spark_home(tmp_path_factory):
+    """Spark without the zip of its own Python modules: they come from where pip put them.
+
+    Python compiles what it imports of a zip in each process anew, and each kind of worker is one.
+    """
+    if "SPARK_HOME" in os.environ:
+        yield
+        return
+    home = tmp_path_factory.mktemp("home")
+    for part in ("bin", "jars"):
+        (home / part).symlink_to(Path(PYSPARK.__file__).with_name(part))
+    os.environ["SPARK_HOME"] = str(home)
+    yield
+    del os.environ["SPARK_HOME"]
+
+
 @pytest.fixture(scope="session")
 def store():
     """An object store that this process, and those that Spark starts from it, know."""
