@@ -49,3 +49,12 @@ def test_a_job_of_a_derived_table_reads_no_schema_and_an_export_asks_no_server()
     job = imported("import rowcast_lake.commands.derive")
     assert set() == job & {"graphql", "httpx", "pydantic", "sqlalchemy"}
     assert "httpx" not in imported("import rowcast_lake.commands.snapshots")
+
+
+@pytest.mark.slow
+def test_a_worker_of_spark_imports_no_schema_and_no_client():
+    """Spark asks several processes for each read, and each imports the format."""
+    pytest.importorskip("pyspark", reason="NO SPARK: its workers' imports are NOT tested here")
+    found = imported("import rowcast_lake.spark.format")
+    assert "rowcast_lake.spark.remote" in found
+    assert set() == found & {"graphql", "httpx", "rowcast_client"}

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final, cast
 
-import httpx
 import pyarrow as pa
 
 from rowcast.codecs import json_text
@@ -39,6 +38,8 @@ def events(remote: Remote, path: str, epoch: str, after: int, until: int) -> Ite
 
     After a lost connection, continues after the last event received.
     """
+    from httpx import TransportError  # noqa: PLC0415 - workers that read files need none
+
     pauses = Pauses(remote.patience_seconds)
     while after < until:
         asked = f"{path}?_from={epoch}:{after}&_to={epoch}:{until}"
@@ -48,7 +49,7 @@ def events(remote: Remote, path: str, epoch: str, after: int, until: int) -> Ite
                 after = int(cast("int", row["_seq"]))
                 pauses.begin()
                 yield row
-        except httpx.TransportError as error:
+        except TransportError as error:
             if not pauses.wait():
                 raise remote.nobody(error) from error
         except Error as error:

@@ -10,24 +10,21 @@ import base64
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import Final, cast
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final, cast
 from urllib.parse import quote, urlsplit, urlunsplit
-
-import httpx
 
 from rowcast.codecs import json_text
 from rowcast.core.errors import Code, Error
 from rowcast.core.pipeline_limits import (
-    REMOTE_ANSWER_SECONDS,
     REMOTE_PATIENCE_SECONDS,
     REMOTE_PAUSE_SECONDS,
     REMOTE_PAUSE_SECONDS_MAX,
-    REMOTE_SERVERS_MAX,
 )
-from rowcast_client.connection import LOCAL, trust_for
+
+if TYPE_CHECKING:
+    import httpx
 
 AGAIN: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 """Status codes that are retried."""
@@ -74,7 +71,7 @@ class Remote:
     def part(self, path: str, start: int, end: int) -> bytes:
         """Return the bytes of a file from ``start`` up to ``end``, exclusive."""
         answer = self._tried("GET", path, {"range": f"bytes={start}-{end - 1}"})
-        if answer.status_code != httpx.codes.PARTIAL_CONTENT:
+        if answer.status_code != HTTPStatus.PARTIAL_CONTENT:
             return answer.content[start:end]
         return answer.content
 
@@ -118,8 +115,10 @@ class Remote:
         headers: Mapping[str, str],
         body: bytes | None = None,
         pauses: "tuple[Pauses, Pauses] | None" = None,
-    ) -> httpx.Response:
+    ) -> "httpx.Response":
         """Return an answer; ``pauses``: while nobody answers, and while the server is busy."""
+        from httpx import TransportError  # noqa: PLC0415 - see ``_http``
+
         one = Pauses(self.patience_seconds)
         unanswered, busy = pauses or (one, one)
         while True:
@@ -127,7 +126,7 @@ class Remote:
                 answer = self._http.request(
                     method, self.url + path, headers=dict(headers), content=body
                 )
-            except httpx.TransportError as error:
+            except TransportError as error:
                 if not unanswered.wait():
                     raise self.nobody(error) from error
             else:
@@ -145,31 +144,11 @@ class Remote:
         )
 
     @property
-    def _http(self) -> httpx.Client:
-        return _client(self)
+    def _http(self) -> "httpx.Client":
+        """The connections; most of Spark's workers read files, and import no client."""
+        from rowcast_lake.spark.remote_client import client_of  # noqa: PLC0415
 
-
-class _Client(httpx.Client):
-    """Connections to one server, closed when nobody has them any more.
-
-    One that is no longer remembered may be in use.
-    """
-
-    def __del__(self) -> None:
-        """Close them; one that could not be made has none."""
-        with suppress(Exception):
-            self.close()
-
-
-@lru_cache(REMOTE_SERVERS_MAX)
-def _client(remote: Remote) -> httpx.Client:
-    return _Client(
-        timeout=REMOTE_ANSWER_SECONDS,
-        headers={"authorization": remote.authorization} if remote.authorization else {},
-        # Use the environment's proxy only if the server is on another machine.
-        trust_env=urlsplit(remote.url).hostname not in LOCAL,
-        verify=trust_for(remote.url, remote.authority),
-    )
+        return client_of(self.url, self.authorization, self.authority)
 
 
 class Pauses:
@@ -207,7 +186,7 @@ def _split(chunks: Iterator[bytes]) -> Iterator[bytes]:
         yield rest
 
 
-def _refuse(answer: httpx.Response) -> None:
+def _refuse(answer: "httpx.Response") -> None:
     """Raise the server's error, with its message."""
     if not answer.is_error:
         return
@@ -216,13 +195,13 @@ def _refuse(answer: httpx.Response) -> None:
     raise Error(code, f"{answer.request.method} {path}: {words}", status=answer.status_code)
 
 
-def _problem(answer: httpx.Response) -> tuple[Code, str]:
+def _problem(answer: "httpx.Response") -> tuple[Code, str]:
     try:
         told = cast("dict[str, object]", json.loads(answer.content))
         return Code(str(told.get("code"))), str(told.get("detail"))
     except (ValueError, AttributeError):
         status = answer.status_code
-        code = Code.GONE if status == httpx.codes.GONE else Code.INTERNAL
+        code = Code.GONE if status == HTTPStatus.GONE else Code.INTERNAL
         return code, f"{status} {answer.reason_phrase}"
 
 

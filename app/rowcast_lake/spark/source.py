@@ -33,7 +33,6 @@ from rowcast.core.pipeline_limits import ARROW_ROWS, FILE_BYTES, PARTITION_BYTES
 from rowcast.core.snapshot_limits import SNAPSHOT_GROUP_ROWS
 from rowcast.core.suggestions import did_you_mean
 from rowcast.core.tables import Table
-from rowcast.schema import parse_schema
 from rowcast_lake.columns.joining import converted
 from rowcast_lake.spark.filters import expression_of
 from rowcast_lake.spark.log_rows import OP
@@ -134,6 +133,8 @@ class Snapshot:
     @property
     def table(self) -> Table | None:
         """The table's declaration; None for one of undeclared topics."""
+        from rowcast.schema import parse_schema  # noqa: PLC0415 - with graphql, which is large
+
         text = str(self.manifest["schema"])
         if not text:  # of an export for a role
             return None
