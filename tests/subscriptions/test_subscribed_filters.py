@@ -10,6 +10,8 @@ from rowcast.core.events import MESSAGE, Event
 from rowcast.core.topic_tables import TopicRoot, TopicTable
 from rowcast.core.topics import TopicFilter
 from rowcast.rows.topic_rows import LogView, RowFilter
+from rowcast.subscriptions.event_queue import EventQueue
+from rowcast.subscriptions.gaps import Gap, GapCause
 from rowcast.subscriptions.subscribed_filters import SubscribedFilter, SubscribedFilters
 from rowcast.subscriptions.subscription import Subscription
 
@@ -77,6 +79,41 @@ def test_a_filter_of_rows_has_no_topic_compared_with_all_others():
     with Calls() as calls:
         assert ["mqtt_a/+"] == found(filters, "a/x")
     assert calls.by_function["core/topics.py:TopicFilter.matches"] <= 1
+
+
+def test_a_filter_is_found_as_it_was_asked_for():
+    """D54, G5: as many as a hook made of it, until each is gone or is another."""
+    filters = SubscribedFilters()
+    several = [made("a"), made("b"), made("c")]
+    for interest in several:
+        interest.asked = "x"
+        filters.put(interest)
+    assert (several, []) == (filters.asked_as("x"), filters.asked_as("a"))
+    filters.pop("a")
+    again = made("b")
+    again.asked = "y"
+    filters.put(again)
+    assert ([several[2]], [again]) == (filters.asked_as("x"), filters.asked_as("y"))
+    filters.pop("b")
+    filters.pop("c")
+    assert [[], []] == [filters.asked_as(text) for text in "xy"]
+
+
+def test_what_is_queued_for_others_is_not_looked_up_again_when_a_filter_goes():
+    """P3: or the end of thousands of filters takes minutes, with a full queue."""
+    filters, queue = SubscribedFilters(), EventQueue()
+    for number in range(3):
+        filters.put(made(f"{number}/#"))
+    merged = filters.as_one((filters["0/#"], filters["1/#"]))
+    kept = [Event(f"0/{number}", MESSAGE, b"x") for number in range(50)]
+    marks = [Gap(GapCause.SLOW, 1, merged), Gap(GapCause.SLOW, 1, filters["1/#"])]
+    queue.events = [*kept, Event("1/a", MESSAGE, b"yy"), *marks]
+    removed = filters.pop("1/#")
+    with Calls() as calls:
+        queue.discard(removed, filters)
+    assert ([*kept, marks[0]], 50) == (queue.events, queue.bytes)
+    assert "0/#" == marks[0].interest.topics.text
+    assert calls.by_function["subscriptions/subscribed_filters.py:SubscribedFilters.matching"] <= 1
 
 
 def test_an_event_of_many_filters_has_the_options_of_all():

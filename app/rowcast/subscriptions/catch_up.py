@@ -197,7 +197,7 @@ class CatchUp:
             return False
         self.backfill.drop((interest,))
         self._progress.discard(topics.text, self.interests)
-        self._cursor.queue.discard(topics.text, self.interests)
+        self._cursor.queue.discard(interest, self.interests)
         if not self.interests:
             self._progress.behind = False
         elif self.interests.only is not None:

@@ -78,18 +78,24 @@ class EventQueue:
         """Remove logged events, which can be read from the log."""
         self.keep(lambda event: not event.seq)
 
-    def discard(self, text: str, filters: SubscribedFilters) -> None:
-        """Remove events that only the removed filter ``text`` matches."""
-
-        def wanted(event: Event) -> bool:
-            if not isinstance(event, Addressed):
-                return bool(filters.matching(event.topic))
-            if event.interest is None:
-                return bool(filters)
-            event.interest = filters.without(event.interest, text)
-            return event.interest is not None
-
-        self.keep(wanted)
+    def discard(self, removed: SubscribedFilter, filters: SubscribedFilters) -> None:
+        """Remove events that only a removed filter matches."""
+        text, left, plain = removed.topics.text, list[Event](), removed.is_plain
+        for event in self.events:
+            if not isinstance(event, Addressed):  # most are not the filter's, and stay
+                topic = event.topic
+                other = plain and not removed.topics.matches(topic)
+                stays = other or bool(filters.matching(topic))
+            elif event.interest is None:
+                stays = len(filters) > 0
+            else:
+                event.interest = filters.without(event.interest, text)
+                stays = event.interest is not None
+            if stays:
+                left.append(event)
+        if len(left) < len(self.events):
+            self.events = left
+            self.bytes = sum([len(event.payload) for event in left])
 
     def replace(
         self, old: SubscribedFilter, new: SubscribedFilter, filters: SubscribedFilters

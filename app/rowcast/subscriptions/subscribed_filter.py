@@ -132,6 +132,11 @@ class SubscribedFilter:
         return self.topics if self.query is None else self.query.source
 
     @property
+    def is_plain(self) -> bool:
+        """Whether it selects topics, and neither records nor rows."""
+        return self.query is None and self.rows is None and self.replay is None
+
+    @property
     def is_window(self) -> bool:
         """Whether it is a live query with a limit, or with conditions on related records."""
         return self.query is not None and self.query.window is not None

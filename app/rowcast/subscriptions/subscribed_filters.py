@@ -53,6 +53,7 @@ class SubscribedFilters:
         "_index",
         "_indexed_min",
         "_queried",
+        "_renamed",
         "generation",
         "only",
         "queries",
@@ -87,6 +88,8 @@ class SubscribedFilters:
         """The interests that replay the past."""
         self._queried: dict[str, TopicFilter] = {}
         """The topics of their tables."""
+        self._renamed: dict[str, list[SubscribedFilter]] | None = None
+        """Interests whose filters were written differently, by what was written."""
         self.generation = 0
         """Incremented each time a filter is added or changed."""
 
@@ -104,7 +107,13 @@ class SubscribedFilters:
 
     def put(self, interest: SubscribedFilter) -> None:
         """Add an interest, or replace the one of the same filter."""
+        if (known := self._by_filter.get(interest.topics.text)) is not None:
+            self._forget_asked(known)
         self._by_filter[interest.topics.text] = interest
+        if interest.asked:
+            if self._renamed is None:
+                self._renamed = {}
+            self._renamed.setdefault(interest.asked, []).append(interest)
         if self._index is not None:
             self._index.add(interest.topics.text, _source(interest))
         self.rows.pop(interest.topics.text, None)
@@ -122,14 +131,26 @@ class SubscribedFilters:
     def pop(self, text: str) -> SubscribedFilter | None:
         """Remove and return an interest."""
         interest = self._by_filter.pop(text, None)
-        if interest is not None and self._index is not None:
-            self._index.remove(text)
+        if interest is not None:
+            self._forget_asked(interest)
+            if self._index is not None:
+                self._index.remove(text)
         self.rows.pop(text, None)
         self.replays.pop(text, None)
         if self.queries.pop(text, None) is not None and not self.queries:
             self._queried.clear()
         self._changed()
         return interest
+
+    def _forget_asked(self, interest: SubscribedFilter) -> None:
+        if self._renamed is not None and interest in (several := self.asked_as(interest.asked)):
+            several.remove(interest)
+            if not several:
+                del self._renamed[interest.asked]
+
+    def asked_as(self, text: str) -> list[SubscribedFilter]:
+        """Return the interests whose filter was written so, and became another."""
+        return self._renamed.get(text, []) if self._renamed is not None else []
 
     def _changed(self) -> None:
         self._forget()
@@ -236,8 +257,10 @@ class SubscribedFilters:
         """Return an interest without the removed filter ``text``; None if nothing is left."""
         if not interest.merged:
             return None if interest.topics.text == text else interest
-        known = (*self._by_filter, ANY_QUERY.topics.text)
-        return self.as_one(tuple([it for it in interest.merged if it.topics.text in known]))
+        known = self._by_filter
+        return self.as_one(
+            tuple([it for it in interest.merged if it.topics.text in known or it is ANY_QUERY])
+        )
 
     def renewed(
         self, known: SubscribedFilter | None, old: SubscribedFilter, new: SubscribedFilter

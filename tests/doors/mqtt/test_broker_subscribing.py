@@ -2,6 +2,7 @@
 
 import pytest
 
+from calls import Calls
 from mqtt_server import (
     VERSIONS,
     Disconnect,
@@ -374,3 +375,12 @@ async def test_a_disk_that_is_too_busy_to_wait_for(world, monkeypatch):
     (told,) = await peer.hear()
     assert (0x89, True) == (told.reason, peer.closed)
     world.writer.release()
+
+
+async def test_a_filter_that_is_not_there_is_not_compared_with_all_others(world):
+    """P3: an UNSUBSCRIBE names thousands, of a client that has thousands of others."""
+    peer = await world.subscribed(*(f"a/{number}" for number in range(50)))
+    with Calls() as calls:
+        (answer,) = await peer.ask(Unsubscribe(1, tuple(f"b/{number}" for number in range(50))))
+    assert {Reason.NO_SUBSCRIPTION_EXISTED} == set(answer.reasons)
+    assert 0 == calls.by_function["doors/mqtt/sessions/session.py:Session.interests"]

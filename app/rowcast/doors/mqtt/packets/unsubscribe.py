@@ -78,9 +78,10 @@ def _remove(client: "Client", caller: Caller, text: str) -> Reason:
         sharing = session.sharing
         known_share = sharing is not None and client.broker.forget_share(sharing, text)
         return Reason.SUCCESS if known_share else Reason.NO_SUBSCRIPTION_EXISTED
-    asked = {written, topics.text}
-    renamed = (item for item in session.interests if item.asked in asked)  # by a hook
-    known = interest_of(session, topics) or next(renamed, None)
+    known = interest_of(session, topics)
+    if known is None and session.subscription is not None:  # perhaps renamed by a hook
+        renamed = session.subscription.interests.asked_as
+        known = next(iter((*renamed(written), *renamed(topics.text))), None)
     if known is None:
         return Reason.NO_SUBSCRIPTION_EXISTED
     client.broker.kernel.unwatch(cast("LiveCursor", session.subscription), known.topics)
