@@ -277,3 +277,17 @@ async def test_disconnect_is_cut_to_what_the_client_takes(world, size, words):
     (answer,) = await peer.hear()
     assert (0x98, words) == (answer.reason, bool(answer.properties))
     assert (len(encode(answer, 5)) <= size, peer.closed) == (True, True)
+
+
+@pytest.mark.parametrize("qos", [1, 2])
+async def test_an_answer_says_no_more_than_its_reason_if_no_more_is_wanted(world, qos):
+    """MQTT-3.1.2-29 of MQTT 5: also of a write that came late, and changed nothing."""
+    peer = await world.connected(properties={"request_problem_information": 0})
+    answers = []
+    for number in (2, 1):
+        stamp = ("rowcast-version", f"160000000000000{number}")
+        peer.publish("a/b", b"x", qos, True, number, **users(stamp))
+        answers += await peer.hear()
+    assert [(2, 0, None), (1, 0, None)] == [
+        (item.packet_id, item.reason, item.properties) for item in answers
+    ]

@@ -229,7 +229,8 @@ def _answer_unchanged(client: "Client", first: int, packet_id: int, receipt: Rec
         why = client.explain("the value does not fit the table, and nothing was changed") or {}
     told = {"user_property": ((name, text),)}
     answer = Puback if first == PUBACK else Pubrec
-    client.send(answer(packet_id, Reason.SUCCESS, why | told))
+    properties = why | told if client.problems else None  # MQTT-3.1.2-29
+    client.send(answer(packet_id, Reason.SUCCESS, properties))
 
 
 def _stored(client: "Client", first: int, packet_id: int, seq: int) -> bytes:
