@@ -265,3 +265,20 @@ def test_a_backup_that_fails_leaves_nothing(tmp_path, monkeypatch):
         with pytest.raises(Error, match="No space left"):
             backups.back_up(Config(data=folder / "data"), kept)
     assert not list(tmp_path.glob("kept*"))
+
+
+def test_a_database_elsewhere_is_restored_there(tmp_path):
+    """O12: where the server looks for it, with the same settings."""
+    folder, kept = tmp_path / "first", tmp_path / "kept"
+    folder.mkdir()
+    file = tmp_path / "elsewhere" / "rows.db"
+    words = ("--data", tmp_path / "new", "--set", f"store.url=sqlite:///{file}")
+    with Server(folder) as server:
+        server.request("PUT", "/Dog/1", json={"name": "Rex"}).raise_for_status()
+        assert 0 == rowcast("backup", kept, "--data", folder / "data").returncode
+    assert 0 == rowcast("restore", kept, *words).returncode
+    with closing(sqlite3.connect(file)) as reader:
+        assert [("Rex",)] == reader.execute('SELECT name FROM "Dog"').fetchall()
+    again = rowcast("restore", kept, *words)
+    assert f"{file} is there already" in again.stderr
+    assert "--set store.url=" in again.stderr

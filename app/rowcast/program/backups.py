@@ -192,9 +192,11 @@ def restore(
     same_log: bool = False,
     archive: bool = True,
     stored: Config | None = None,
+    database: Path | None = None,
 ) -> Restored:
     """Restore a backup to a data directory, optionally to an earlier position of its log.
 
+    ``database`` is the file that the server will open, if that is not in the directory.
     ``same_log``: it goes on following the log of its cluster, whose epoch it keeps.
     ``archive``: with what was archived of the log; ``stored`` names an object store that has it.
 
@@ -205,31 +207,37 @@ def restore(
     manifest = verify(place, archive=archive)
     if archive and not same_log and not stored and STORED in manifest:
         raise Error(Code.INVALID, _NO_STORE.format(manifest[STORED]))
-    _check_free(data, place / FILES)
-    with _unfinished(data / FILE_NAME) as part:
+    with _unfinished(_free(database or data / FILE_NAME, data, place / FILES), data) as part:
         _copy(place / FILE_NAME, part)
         before = look_at(part)
         epoch, position = before.epoch, before.head
         if not same_log:
-            moment = _moment(to, manifest) if to else None
+            moment = _moment(to, manifest)
             epoch, position = _rewound(part, before, moment, schema or place / SCHEMA)
         epochs = before.epoch, epoch
         with _removed_on_failure(data / ARCHIVE / epoch):
             files = restore_archive(place, data, epochs, position) if archive else 0
             if archive and stored and not same_log:
-                shared = (place / FILES / CLUSTER).exists()
-                files += restore_stored(stored, epochs, position, parts_of(part), shared=shared)
+                files += _restore_stored(stored, place, part, epochs, position)
             _copy_files(place / FILES, data, same_log=same_log)
     return Restored(data, epoch, position, before, files)
 
 
+def _restore_stored(
+    config: Config, place: Path, part: Path, epochs: tuple[str, str], position: int
+) -> int:
+    shared = (place / FILES / CLUSTER).exists()
+    return restore_stored(config, epochs, position, parts_of(part), shared=shared)
+
+
 @contextmanager
-def _unfinished(target: Path) -> Iterator[Path]:
+def _unfinished(target: Path, data: Path) -> Iterator[Path]:
     """Have a database made beside its place, and put there once it is whole. Raises BUSY."""
     part, folder = target.with_name(target.name + _UNFINISHED), target.parent
-    is_new = not folder.exists()
+    new = [place for place in (data, folder) if not place.exists()]
     try:
-        make_directory(folder)
+        for place in new:
+            make_directory(place)
         _remove(folder, part.name)  # a killed restore's journal would be taken as this one's
         yield part
         part.rename(target)
@@ -238,9 +246,9 @@ def _unfinished(target: Path) -> Iterator[Path]:
         raise Error(Code.BUSY, f"{target.parent} cannot be written: {why}") from error
     finally:
         _remove(folder, part.name)
-        if is_new:
+        for place in new:
             with suppress(OSError):  # it is not empty where all went well
-                folder.rmdir()
+                place.rmdir()
 
 
 def _remove(folder: Path, name: str) -> None:
@@ -279,12 +287,13 @@ def _copy_files(files: Path, data: Path, *, same_log: bool) -> None:
             part.unlink(missing_ok=True)
 
 
-def _check_free(data: Path, files: Path) -> None:
-    """Raise CONFLICT where data is, or what SQLite would take for the restored database's.
+def _free(database: Path, data: Path, files: Path) -> Path:
+    """Return where a database goes. Raises CONFLICT where data is.
 
-    A file that is as in the backup is one that an earlier restore has left.
+    So is what SQLite would take for the restored database's. A file that is as in the backup
+    is one that an earlier restore has left.
     """
-    there = [data / f"{FILE_NAME}{end}" for end in _DATABASE_ENDS]
+    there = [database.with_name(f"{database.name}{end}") for end in _DATABASE_ENDS]
     there += [
         data / file.name
         for file in sorted(files.iterdir())
@@ -292,14 +301,19 @@ def _check_free(data: Path, files: Path) -> None:
     ]
     for path in there:
         if path.exists():
+            another = "--data" if path.parent == data else "--set store.url=sqlite:///FILE"
             raise Error(
                 Code.CONFLICT,
-                f"{path} is there already; move that directory away, or name another with --data",
+                f"{path} is there already; move that directory away, or name another with "
+                f"{another}",
             )
+    return database
 
 
-def _moment(to: str, manifest: dict[str, object]) -> Moment:
+def _moment(to: str, manifest: dict[str, object]) -> Moment | None:
     """Return a point to restore to. Raises GONE for a time that the backup does not reach."""
+    if not to:
+        return None
     moment = moment_of(to, "--to", time.time())
     made = max(str(manifest["made_at"]), str(manifest["written_at"]))
     if moment.cursor is None and moment.version > moment_of(made, "made_at", 0).version:

@@ -95,11 +95,13 @@ def restore(
     """
     chosen = join_settings(config, {"data": data}, settings)
     from rowcast.program.backups import restore as make  # noqa: PLC0415 - not for every command
+    from rowcast.store.sql_database import file_of  # noqa: PLC0415 - likewise
 
     if to and same_log:
         raise Error(Code.INVALID, "--same-log goes on at the end of the backup; leave out --to")
     stored = chosen if chosen.log.archive_location else None
-    made = make(place, chosen.data, to, schema, same_log=same_log, archive=archive, stored=stored)
+    database, options = file_of(chosen.database_url), {"same_log": same_log, "archive": archive}
+    made = make(place, chosen.data, to, schema, stored=stored, database=database, **options)
     what = "" if not to else ", without the last {} events of its log"
     _tell(made, place, what, stored if archive and not same_log else None)
 
