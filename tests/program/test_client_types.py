@@ -1,6 +1,7 @@
 """``rowcast generate``: types that refuse what the schema or a role's rights do not allow."""
 
 import inspect
+import re
 import subprocess
 import sys
 
@@ -299,3 +300,23 @@ def test_a_role_that_nobody_names_is_told_with_those_that_there_are(tmp_path, mo
     assert (0, f"warning: {words}\n") == (told.exit_code, told.stderr)
     for role in ("vet", "keeper", "admin"):
         assert "" == CliRunner().invoke(command, ["generate", "python", "--as", role]).stderr
+
+
+TAKEN = ("class", "Topic", "Receipt", "Record", "DogPatch", "Dog", "HotRecord", "None")
+
+
+def test_no_type_is_called_as_anything_else():
+    """Tables may be called as a language, the text or types of other tables call something."""
+    tables = "\n".join(f"type {name} @table @export {{ n: Int }}" for name in TAKEN)
+    schema = parse_schema(f'{tables}\nquery Hot @query(table: "Dog", where: "n=gt=9")')
+    text = python(schema)
+    compile(text, "tables.py", "exec")
+    defined = re.findall(r"^(?:class )?(\w+)(?:\(| = )", text, re.MULTILINE)
+    assert len(defined) == len(set(defined))
+    assert {"Topic_", "Receipt_", "Record_", "None_", "Dog_"} <= set(defined)
+    text = typescript(schema)
+    defined = re.findall(r"^(?:export )?(?:type|interface) (\w+)", text, re.MULTILINE)
+    assert len(defined) == len(set(defined))
+    assert '"Dog": { record: Dog_; insert: Dog_Insert; patch: Dog_Patch }' in text
+    assert '"DogPatch": { record: DogPatch;' in text
+    assert not {"class", "None", "Record"} & set(defined)

@@ -9,7 +9,6 @@ the types of writes. Grants of users are not in the schema; the server checks th
 """
 
 import json
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -20,6 +19,7 @@ from rowcast.core.named_queries import NamedQuery
 from rowcast.core.queries import Projection
 from rowcast.core.query_text import parse_query
 from rowcast.core.tables import Attribute, Role, Table, Type, is_kept
+from rowcast.program.client_type_names import QUERY_END, names_in, type_names
 from rowcast.program.client_types_socket import HEAD, socket_types
 from rowcast.schema import Schema
 
@@ -87,8 +87,10 @@ def digest(schema: Schema, roles: Roles) -> str:
 def shapes(schema: Schema, roles: Roles) -> list[Shape]:
     """Return the exported tables that these roles may read, in the order of the schema."""
     readable = [table for table in schema.tables if table.path and _reads(table.auth, roles)]
-    names = {table.name: "" if table.open else _name_of(table) for table in readable}
-    return [_shape(table, roles, names) for table in readable]
+    queries = {f"{query.name}{QUERY_END}" for query in schema.queries}
+    names = type_names([table.name for table in readable], {*_OWN_NAMES, *queries})
+    related = {table.name: "" if table.open else names[table.name] for table in readable}
+    return [_shape(table, names[table.name], roles, related) for table in readable]
 
 
 def query_shapes(schema: Schema, found: list[Shape]) -> list[QueryShape]:
@@ -114,8 +116,8 @@ def _query_shape(query: NamedQuery, shape: Shape, tables: dict[str, Table]) -> Q
     return QueryShape(query.name, shape, selected, known)
 
 
-def _shape(table: Table, roles: Roles, names: dict[str, str]) -> Shape:
-    """Return a table's shape; ``names`` are those of all shapes, by the names of their tables."""
+def _shape(table: Table, name: str, roles: Roles, names: dict[str, str]) -> Shape:
+    """Return a table's shape; ``names`` are those of all with a form, by names of tables."""
     seen = [
         item
         for item in table.attributes
@@ -138,12 +140,7 @@ def _shape(table: Table, roles: Roles, names: dict[str, str]) -> Shape:
     insert = tuple(Member(one, one.primary_key or not one.required) for one in written)
     changed = [one for one in written if not one.primary_key]
     patch = tuple(Member(one, optional=True, patched=True) for one in changed)
-    name = _name_of(table)
     return Shape(name, table.path or "", table.open, read, insert, patch, writable)
-
-
-def _name_of(table: Table) -> str:
-    return re.sub(r"\W", "_", table.name)
 
 
 def _settable(item: Attribute) -> bool:
@@ -319,6 +316,11 @@ export interface TypedCollection {
 }
 """
 
+_OWN_NAMES = names_in(_TYPED) | names_in("\n".join([HEAD, *socket_types((), ())])) | {
+    "Tables", "Queries",
+}  # fmt: skip
+"""Names that the text of either language has beside those of the schema's types."""
+
 _PYTHON = {
     "ID": "str", "String": "str", "Int": "int", "Long": "int", "Float": "float",
     "Decimal": "str", "Boolean": "bool", "Date": "str", "Bytes": "str",
@@ -342,7 +344,7 @@ def python(schema: Schema, roles: Roles = None) -> str:
             parts = tuple(replace(one, optional=True) for one in shape.read)
             lines += _py_class(f"{shape.name}Parts", parts, False)
     for query in queries:
-        name = f"{query.name}Record"
+        name = f"{query.name}{QUERY_END}"
         if query.known and query.selected is None:
             lines.append(f"{name} = {query.table.name}")
         else:
