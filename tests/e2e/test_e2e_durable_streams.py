@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from serving import Server
+from serving import Server, rowcast
 from talking import Mqtt
 
 JSON = {"content-type": "application/json"}
@@ -102,3 +102,37 @@ def test_v7_a_table_is_read_as_a_stream(server):
     url = f"/$streams/Dog/+?offset={offset}&live=long-poll"
     assert ["Dog/2"] == [x["topic"] for x in server.request("GET", url).json()]
     assert 405 == server.request("PUT", "/$streams/Dog/3", headers=JSON).status_code
+
+
+def test_v7_streams_are_restored_to_a_point(server, tmp_path):
+    """O12: without what was appended after it, of which a repeat is no repeat."""
+    assert 201 == server.request("PUT", CHAT, headers=JSON).status_code
+    assert 200 == post(server, {"n": 0}, numbered(0)).status_code
+    then = server.request("GET", "/health").json()["head"]
+    closing = {"stream-closed": "true", "stream-seq": "b"}
+    assert 200 == post(server, {"n": 1}, numbered(1) | closing).status_code
+    later = "/$streams/chat/2"
+    server.request("PUT", later, headers=JSON).raise_for_status()
+    many = json.dumps(list(range(2_000)))
+    server.request("POST", later, content=many, headers=JSON).raise_for_status()
+    server.request("PUT", "/$streams/chat/3", headers=JSON).raise_for_status()
+    kept, folder = tmp_path / "kept", tmp_path / "again"
+    options = ("--data", tmp_path / "data", "--schema", server.schema_file)
+    assert 0 == rowcast("backup", kept, *options).returncode
+    folder.mkdir()
+    done = rowcast("restore", kept, "--data", folder / "data", "--to", then)
+    assert 0 == done.returncode, done.stderr
+    with Server(folder) as restored:
+        assert [{"n": 0}] == restored.request("GET", CHAT).json()
+        repeat = post(restored, {"n": 1}, numbered(1))
+        assert (409, "0") == (repeat.status_code, repeat.headers["producer-expected-seq"])
+        assert 200 == post(restored, {"n": 1}, numbered(0, epoch=1)).status_code
+        read = restored.request("GET", CHAT)
+        assert [{"n": 0}, {"n": 1}] == read.json()
+        offset = read.headers["stream-next-offset"]
+        assert 200 == restored.request("GET", f"{CHAT}?offset={offset}").status_code
+        for path in (later, "/$streams/chat/3"):
+            assert 404 == restored.request("GET", path).status_code
+            assert 201 == restored.request("PUT", path, headers=JSON).status_code
+            restored.request("POST", path, content="7", headers=JSON).raise_for_status()
+            assert [7] == restored.request("GET", path).json()

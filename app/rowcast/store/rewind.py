@@ -11,6 +11,7 @@ cursors must be recognised as invalid.
 
 # ruff: noqa: S608 - names are ours, values are bound
 
+import json
 import secrets
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
@@ -39,6 +40,8 @@ _TRIGGERS: Final = "trigger"
 """The owner of positions up to which triggers were called: they go on at the end at the latest."""
 _OF_RESULTS: Final = "owner>='result/' AND owner<'result0' AND name GLOB 'r/*'"
 """Selects the receipts of results, which are JSON and have a cursor."""
+_STREAMS: Final = "owner>='stream/' AND owner<'stream0'"
+"""Selects the facts of durable streams: a state, which is JSON, and of each producer a number."""
 _SERVERS: Final = "$SYS/"
 _CHANGED: Final = "temp.rowcast_changed"
 _EXAMPLES: Final = 3
@@ -85,6 +88,7 @@ def rewind(path: Path, tables: Sequence[Table], position: int, decode: Decode) -
             _rewind_records(cursor, parts, loaded, position, decode)
             _cut_log(cursor, position)
             _forget(cursor, position)
+            _rewind_streams(cursor, position)
         return _renew(cursor)
 
 
@@ -279,3 +283,23 @@ def _forget(cursor: Cursor, position: int) -> None:
         f"UPDATE {STATES} SET value=? WHERE owner=? AND value>?",
         (at, _TRIGGERS, at),
     )
+
+
+def _rewind_streams(cursor: Cursor, position: int) -> None:
+    """Undo what was appended to durable streams after a position, and streams that began then.
+
+    What their producers had sent is not known any more, so a repeat is no repeat.
+    """
+    rows = cursor.execute(f"SELECT owner,value FROM {STATES} WHERE {_STREAMS} AND name='state'")
+    for owner, value in rows.fetchall():
+        state = json.loads(value)
+        if state["tail"] <= position:
+            continue
+        kept = state["start"] <= position
+        left = " AND name<>'state'" if kept else ""
+        cursor.execute(f"DELETE FROM {STATES} WHERE owner=?{left}", (owner,))
+        if kept:  # it took an append after the position, so it was not closed then
+            state |= {"tail": position, "closed": False, "closed_by": None, "seq": ""}
+            cursor.execute(
+                f"UPDATE {STATES} SET value=? WHERE owner=?", (json.dumps(state).encode(), owner)
+            )
