@@ -270,6 +270,9 @@ def test_a_missing_file_is_told(tmp_path):
 def test_an_unknown_variable_of_ours_is_told():
     (line,) = problems(env={"ROWCAST_MQTT__NETWORK__PROT": "1"})
     assert line.startswith("environment variable ROWCAST_MQTT__NETWORK__PROT: mqtt.network.prot")
+    assert line.endswith('did you mean "ROWCAST_MQTT__NETWORK__PORT"?')
+    (line,) = problems(env={"ROWCAST_HTTP_PORT": "1"})
+    assert line.endswith('http_port is not a setting; did you mean "ROWCAST_HTTP__PORT"?')
 
 
 def test_every_key_says_what_it_is_for():

@@ -25,7 +25,7 @@ from pydantic_core import ErrorDetails
 from rowcast import features
 from rowcast.core.errors import Code, Error
 from rowcast.core.sign_in import CREDENTIALS
-from rowcast.core.suggestions import did_you_mean
+from rowcast.core.suggestions import nearest
 from rowcast.program.client_settings import DEFAULT_FILE
 from rowcast.program.credentials import PREFIX
 from rowcast.program.settings.client_events import ClientEventsSettings
@@ -343,17 +343,17 @@ def _misnamed(given: _Given, known: Mapping[str, FieldInfo]) -> str:
     """Return what is wrong with the name, or with the value's structure; empty if valid."""
     if not is_writable(given.value):
         return f"{given.where}: {given.key} holds NUL or half of a character; write it anew"
-    if given.key in known:
-        return ""
     inside = [key for key in known if key.startswith(f"{given.key}.")]
-    if inside and given.value is None:  # a section without any settings
+    if given.key in known or (inside and given.value is None):  # a section without any settings
         return ""
     if inside:
         return f"{given.where}: {given.key} is a section; it has {', '.join(inside)}"
     name = given.former or given.key
     if instead := otherwise(name):
         return f"{given.where}: {name} is not a setting: {instead}; leave it out"
-    return f"{given.where}: {name} is not a setting{did_you_mean(name, known)}"
+    near, is_variable = nearest(name, known), given.where.startswith("environment variable")
+    hint = f'; did you mean "{_variable(near) if is_variable else near}"?' if near else ""
+    return f"{given.where}: {name} is not a setting{hint}"
 
 
 def _nested(given: Iterable[_Given], known: Mapping[str, FieldInfo]) -> dict[str, object]:
