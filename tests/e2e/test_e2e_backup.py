@@ -1,5 +1,6 @@
 """Backup and restore with the real program, beside a server that is written to (O12)."""
 
+import os
 import shutil
 import sqlite3
 import threading
@@ -282,3 +283,26 @@ def test_a_database_elsewhere_is_restored_there(tmp_path):
     again = rowcast("restore", kept, *words)
     assert f"{file} is there already" in again.stderr
     assert "--set store.url=" in again.stderr
+
+
+def test_a_backup_and_a_restore_are_on_the_disk_when_they_are_done(tmp_path, monkeypatch):
+    """O12: each file, and the names of all, are synced."""
+    synced = set()
+
+    def sync(handle, real=os.fsync):
+        synced.add(os.fstat(handle).st_ino)
+        real(handle)
+
+    folder, kept, new = tmp_path / "first", tmp_path / "kept", tmp_path / "new"
+    folder.mkdir()
+    with Server(folder):
+        (folder / "data" / "users.json").write_text("[]")
+        words = {"data": folder / "data", "schema": tmp_path / "schema.graphql"}
+        words["schema"].write_text(SCHEMA)
+        monkeypatch.setattr(os, "fsync", sync)
+        backups.back_up(Config(**words), kept)
+    backups.restore(kept, new)
+    for place in (kept, new):
+        found = [file for file in (place, *place.rglob("*")) if file.name != backups.FILE_NAME]
+        assert {file.stat().st_ino for file in found} <= synced, found
+    assert tmp_path.stat().st_ino in synced

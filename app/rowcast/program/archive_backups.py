@@ -114,8 +114,7 @@ class _Copying:
         """Copy a file, whole or not at all."""
         target = self._target / path.name
         try:
-            make_file(target)
-            shutil.copyfile(path, target)
+            _copy(path, target)
         except OSError:
             target.unlink(missing_ok=True)
             raise

@@ -21,6 +21,7 @@ from rowcast.core.clock import seconds_of
 from rowcast.core.errors import Code, Error
 from rowcast.core.moments import Moment, moment_of
 from rowcast.journal.log_replay import replay_log
+from rowcast.log.segment import sync_directory
 from rowcast.program.archive_backups import (
     Earlier,
     back_up_archive,
@@ -97,7 +98,7 @@ def back_up(config: Config, target: Path, previous: Path | None = None) -> dict[
             _copy(file, part / FILES / file.name)
         manifest = _manifest(part, copied) | _stored_at(config)
         _write(part / MANIFEST, json.dumps(manifest, indent=2) + "\n")
-        part.rename(target)
+        _put_in_place(part, target)
     except OSError as error:
         raise Error(Code.BUSY, f"{target} cannot be written: {error.strerror}") from error
     finally:
@@ -105,10 +106,20 @@ def back_up(config: Config, target: Path, previous: Path | None = None) -> dict[
     return manifest
 
 
+def _put_in_place(part: Path, target: Path) -> None:
+    """Rename a directory, durably; its files are synced."""
+    for folder in (part, *(place for place in part.rglob("*") if place.is_dir())):
+        sync_directory(folder)
+    part.rename(target)
+    sync_directory(target.parent)
+
+
 def _copy(source: Path, target: Path) -> None:
-    """Copy a file's content to a private file."""
+    """Copy a file's content to a private file, durably."""
     make_file(target)
     shutil.copyfile(source, target)
+    with target.open("rb") as file:
+        os.fsync(file.fileno())
 
 
 def _others(data: Path, database: Path) -> Iterator[Path]:
@@ -241,6 +252,8 @@ def _unfinished(target: Path, data: Path) -> Iterator[Path]:
         _remove(folder, part.name)  # a killed restore's journal would be taken as this one's
         yield part
         part.rename(target)
+        for place in {data, folder}:
+            sync_directory(place)
     except OSError as error:
         why = error.strerror or error
         raise Error(Code.BUSY, f"{target.parent} cannot be written: {why}") from error
