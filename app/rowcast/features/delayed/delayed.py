@@ -11,9 +11,8 @@ It knows no protocol; the kernel interprets the write.
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Final, cast
 
@@ -100,6 +99,9 @@ class Delayed:
         """By their ids."""
         self._heap: list[tuple[float, int]] = []
         """Due times and numbers; cancelled and rescheduled entries are skipped."""
+        self._callers: dict[bytes, tuple[Caller, int]] = {}
+        """Writers of what is being published, with how many writes of each, by their facts: the
+        writes of one caller stay in order, and callers are compared by identity."""
         self._number = 0
         self._count = self._bytes = 0
         """The bounded totals, including pending saves."""
@@ -237,7 +239,6 @@ class Delayed:
         facts = waiting.facts
         event = _event(facts)
         gone = Change(OWNER, waiting.name, None)
-        ended = partial(self._ended, waiting)
         if "may" in facts:
             client_id = facts.get("client_id", event.client)  # an earlier version stored none
             caller = caller_of(facts, "delayed", cast("str", client_id))
@@ -245,11 +246,30 @@ class Delayed:
                 caller = self._kernel.reauthorization.writer(caller)
             except Error as error:
                 self._kernel.listeners.refused(caller, "write", event.topic, error)
-                ended(error)
+                self._ended(waiting, error)
                 return
         else:  # an earlier version stored no rights
             caller = Caller(str(facts["user"]), ALL, "server", event.client)
+        caller, left = self._hold(caller)
+
+        def ended(outcome: Outcome) -> None:
+            left()
+            self._ended(waiting, outcome)
+
         self._kernel.writes.carry_out(Write(event, caller, ended, changes=(gone,), passed=True))
+
+    def _hold(self, caller: Caller) -> tuple[Caller, Callable[[], None]]:
+        """Return the one caller for writes of equal facts, and what is called when one is done."""
+        who = encode([caller.door, caller.client_id, caller_facts(caller)], CBOR)
+        held, writes = self._callers.get(who, (caller, 0))
+        self._callers[who] = held, writes + 1
+
+        def left() -> None:
+            _, writes = self._callers.pop(who)
+            if writes > 1:
+                self._callers[who] = held, writes - 1
+
+        return held, left
 
     def _ended(self, waiting: Waiting, outcome: Outcome) -> None:
         """Handle a write's outcome; retries if the disk refused it."""
