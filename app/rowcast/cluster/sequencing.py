@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 
 from rowcast.bus.bus import Bus
 from rowcast.cluster.proposals import PLACEHOLDER, Proposal, Read
+from rowcast.cluster.regrouping import Regrouping
 from rowcast.core.callers import Caller
 from rowcast.core.clock import HybridClock
 from rowcast.core.errors import Code, Error
@@ -251,6 +252,7 @@ class SequencingCommitter(Committer):
         self._cases: list[_Case] = []
         self._proposed = False
         """Whether the last batch was one of proposals: then the own queue is next."""
+        self._regrouping = Regrouping(self._loop, self._bounds.shared_events, self._schedule)
         self._asked = set[FactsDone]()
         """Callbacks for which the log must confirm first that this node is still the sequencer."""
 
@@ -294,6 +296,9 @@ class SequencingCommitter(Committer):
 
     def _start(self) -> None:
         """Take the next batch: of proposals, or of the own queue, alternately."""
+        if not self._busy and self._regrouping.waits(self._queued()):
+            self._scheduled = False
+            return
         queued = bool(self._waiting or self._parts)
         if self._busy or not self._cases or (self._proposed and queued):
             self._proposed = self._proposed and self._busy  # busy: nothing is taken now
@@ -322,6 +327,9 @@ class SequencingCommitter(Committer):
             work.packed = self._store.pack(())
             self._run(work, partial(self._append, work), self._written)
             return
+        if self._confirms and work.packed is not None and not (work.announced or self._parts):
+            seconds = self._loop.time() - self._begun
+            self._regrouping.answered(len(work.batch.writes), self._queued(), seconds)
         super()._finish(work)
         if isinstance(work, ProposedCommit):
             for hear in self.on_facts if work.changes and work.packed is not None else ():
@@ -329,6 +337,10 @@ class SequencingCommitter(Committer):
             work.tell()
         if self._cases:
             self._schedule()
+
+    def _queued(self) -> int:
+        """Return how many writes could be in the next batches."""
+        return self.backlog + sum([len(case.content.events) for case in self._cases])
 
     def _needs_log(self, work: GroupCommit) -> bool:
         asked = self._asked and any(
