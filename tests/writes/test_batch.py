@@ -115,6 +115,7 @@ class Follower(Server):
     """The parts of a node that proposes its writes to another one."""
 
     def _committer(self, bounds):
+        self.store.restore = None  # nothing is followed here
         parts = (self.store, self.bus, self.cache, self.clock, self.writer, bounds)
         return ForwardingCommitter(*parts, node="b")
 

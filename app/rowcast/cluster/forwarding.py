@@ -85,6 +85,7 @@ class ForwardingCommitter(Committer):
         self._arrived: deque[tuple[LogBatch, Content]] = deque()
         """Batches that arrived and are not announced yet; the first waits for a read."""
         self._stages = FollowedStages(store)
+        cache.restore = store.restore
         self.on_followed: Callable[[], None] = _nothing
         """Called when batches have been announced."""
 
@@ -174,6 +175,8 @@ class ForwardingCommitter(Committer):
                 break
             if staged is not None:
                 self._note(staged)
+            for event in remembered:
+                self._follower.restore(event)
             if remembered and not _set_befores(remembered, self._cache):
                 self._find_befores(remembered)
                 break
@@ -227,11 +230,14 @@ class ForwardingCommitter(Committer):
     def _take_first(self) -> None:
         """Announce the batch that arrived first, and answer its writers."""
         batch, content = self._arrived.popleft()
-        for event in content.events:
-            self._clock.observe(event.version)
+        if content.events:
+            self._clock.observe(max([event.version for event in content.events]))
         self._cache.put_all(content.events)
         self.stored = max(self.stored, batch.last)
+        readers, restore = self._bus.match, self._follower.restore
         for event in content.events:
+            if readers(event.topic):  # others are decoded when somebody looks at them
+                restore(event)
             self._announce(event)
         for hear in self.on_facts if content.changes else ():
             hear(content.changes)

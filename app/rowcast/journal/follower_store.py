@@ -5,15 +5,16 @@ comes from outside, batch by batch in order (``take``), and nothing is appended 
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rowcast.core.clock import WallClock
 from rowcast.core.errors import Code, Error
+from rowcast.core.events import MISSING, Event, Record
 from rowcast.core.tables import Table
 from rowcast.journal.applier import restorer
 from rowcast.journal.applying import Applied, Applying
 from rowcast.journal.journaled_store import JournaledStore
-from rowcast.journal.tail import Tail
+from rowcast.journal.tail import Nothing, Tail
 from rowcast.log.batch import Batch
 from rowcast.log.batch_content import Content
 from rowcast.log.followed_log import FollowedLog
@@ -37,6 +38,8 @@ class FollowerStore(JournaledStore):
     ) -> None:
         super().__init__(tables, log, applying, now, tail)
         self._followed = log
+        self.restore: Callable[[Event], None]
+        """Decodes an event of ``take``, as its writer had decoded it; set by ``open``."""
 
     def declared(self, name: str) -> Table | None:
         """Return the declared table of a name."""
@@ -45,7 +48,7 @@ class FollowerStore(JournaledStore):
     def open(self, tables: Sequence[Table]) -> None:
         """Open the tables, and apply what they lack of the batches that are here."""
         self._declared = {table.name: table for table in tables}
-        self._restore = restorer(tables)
+        self.restore = in_one_step(restorer(tables))
         super().open(tables)
 
     @property
@@ -56,6 +59,7 @@ class FollowerStore(JournaledStore):
     def take(self, batch: Batch) -> Content:
         """Take the next batch, which is durable where it was appended; return what it has.
 
+        Its events are not decoded: most are of topics that nobody reads here (``restore``).
         Raises CONFLICT when it is not the next one, INVALID when its content is no content.
         """
         content = batch.content(self._declared.get)
@@ -63,8 +67,6 @@ class FollowerStore(JournaledStore):
             if operation.name == "reserve":
                 (seq,) = operation.arguments
                 self._reserved = max(self._reserved, int(seq or 0))
-        for event in content.events:
-            self._restore(event)
         self._followed.take(batch)
         self._head = max(self._head, batch.last)
         if content.events:
@@ -72,6 +74,13 @@ class FollowerStore(JournaledStore):
         self.tail.add(batch, content.events, content.changes)
         self._applying.push(batch.number)
         return content
+
+    def _newest(self, topic: str) -> Record | Nothing | None:
+        """Return what the tail has of a topic, decoded."""
+        known = super()._newest(topic)
+        if isinstance(known, Event) and known.decoded is MISSING:
+            self.restore(known)
+        return known
 
     def note_applied(self, applied: Applied) -> None:
         """Take a report on tables that another process writes; not on the thread that follows.
@@ -94,3 +103,16 @@ class FollowerStore(JournaledStore):
             "this node follows the log of another one, which makes this change; try it there",
             retry_after_seconds=1,
         )
+
+
+def in_one_step(restore: Callable[[Event], None]) -> Callable[[Event], None]:
+    """Decode events that other threads look at: these see one before or after, nothing between."""
+
+    def decode(event: Event) -> None:
+        known = event.payload, event.content_type
+        copy = Event(event.topic, event.kind, *known, table=event.table, seq=event.seq)
+        restore(copy)
+        event.payload, event.content_type = copy.payload, copy.content_type
+        event.decoded = copy.decoded
+
+    return decode

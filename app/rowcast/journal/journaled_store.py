@@ -267,11 +267,15 @@ class JournaledStore:
 
     def recall(self, table: Table | None, topic: str) -> Record | Nothing | None:
         """Return the record at a topic if the tail has it, in the form of the tables."""
-        known = self.tail.find(topic)
+        known = self._newest(topic)
         if known is None or isinstance(known, Nothing):
             return known
         layout = self._layouts[None if table is None else table.name]
         return layout.record(known)
+
+    def _newest(self, topic: str) -> Record | Nothing | None:
+        """Return what the tail has of a topic."""
+        return self.tail.find(topic)
 
     def facts(self, places: Sequence[tuple[str, str]]) -> dict[tuple[str, str], bytes]:
         """Return the values of these facts, by owner and name; absent ones are left out."""

@@ -50,6 +50,7 @@ class RecordCache:
         "_weigh",
         "_written",
         "evictions",
+        "restore",
     )
 
     def __init__(
@@ -71,6 +72,8 @@ class RecordCache:
         self._bytes = 0
         self._written: set[str] = set()
         self._lock = Lock()
+        self.restore: Callable[[Record], None] | None = None
+        """Decodes a record that was put in as it came from the log, before somebody looks at it."""
         self.evictions = 0
         """Number of evictions; a reader that saw it change does not fill."""
 
@@ -82,7 +85,7 @@ class RecordCache:
         known = self._records.get(topic, UNKNOWN)
         if topic in self._large and isinstance(known, Record):
             return known.changed()
-        return known
+        return known if self.restore is None else self._restored(known, self.restore)
 
     def recall(self, topic: str) -> Record | None:
         """Return a record that is here whole and in the store's form; None says nothing."""
@@ -92,7 +95,16 @@ class RecordCache:
 
     def whole(self, topic: str) -> Record | Unknown | None:
         """Do likewise for readers of the decoded value: of a large record only the store has it."""
-        return UNKNOWN if topic in self._large else self._records.get(topic, UNKNOWN)
+        known = UNKNOWN if topic in self._large else self._records.get(topic, UNKNOWN)
+        return known if self.restore is None else self._restored(known, self.restore)
+
+    @staticmethod
+    def _restored(
+        known: Record | Unknown | None, restore: Callable[[Record], None]
+    ) -> Record | Unknown | None:
+        if isinstance(known, Record) and known.decoded is MISSING:
+            restore(known)
+        return known
 
     def put_all(self, events: Sequence[Record], known: Collection[str] | None = None) -> None:
         """Put in the records that committed events make; only those at ``known`` topics.
