@@ -16,7 +16,7 @@ import asyncio
 import json
 import logging
 import threading
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import TimeoutError as LateError
 from dataclasses import dataclass, field
 from typing import Final, TypeVar, cast
@@ -94,13 +94,14 @@ class JetStreamEngine:
         place: Place,
         seconds: float,
         request_seconds: float = REQUEST_SECONDS,
+        make_loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop,
     ) -> None:
         self._place = place
         self._stream, self._lease = f"rowcast-{place.name}", f"rowcast-{place.name}-lease"
         self._subject, self._lease_subject = f"{self._stream}.log", f"{self._stream}.lease"
         self._request_seconds = request_seconds
         self._make_at: float | None = None
-        self._loop = asyncio.new_event_loop()
+        self._loop = make_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="rowcast-nats")
         self._thread.start()
         try:

@@ -11,6 +11,7 @@ from rowcast.engines.nats_sync import SyncWatch, check_sync, syncing
 from rowcast.journal.node_opening import Tables
 from rowcast.log.engine import Engine
 from rowcast.program.config import Config
+from rowcast.program.process import loop_factory
 from rowcast.program.settings.cluster import Cluster
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ class EngineOfNode:
         if self.group is not None:
             least, nodes = COPIES_LEAST, cluster.addresses
         place = Place(cluster.name, copies, cluster.log_bytes, epoch, first, patience, least, nodes)
-        engine = JetStreamEngine(connection, place, OPEN_SECONDS)
+        engine = JetStreamEngine(connection, place, OPEN_SECONDS, make_loop=loop_factory())
         if not monitors:
             self._stream = engine
             return engine
