@@ -50,7 +50,10 @@ def until_same(cluster, path="/Dog/"):
     """Wait until all nodes give the same answer; return it."""
 
     def same():
-        answers = [node.request("GET", path).text for node in cluster.running]
+        try:
+            answers = [node.request("GET", path).text for node in cluster.running]
+        except httpx.TransportError:  # one is just changing its role
+            return None
         return answers[0] if len(set(answers)) == 1 else None
 
     return wait_until(same, "all nodes have the same")
