@@ -47,8 +47,8 @@ def open_journal(
     another server has the files, INVALID for damage.
     """
     tables = SqlStore(url, synced=False)
+    lock = WriterLock(tables.path)
     try:
-        lock = WriterLock(tables.path)
         lock.acquire()
         tables.look_again()
         directory = log_directory(tables.path)
@@ -56,6 +56,7 @@ def open_journal(
         appended = open_log(directory, tables)
     except BaseException:
         tables.close()
+        lock.release()
         raise
     if applier is None:
         return JournaledStore(tables, appended, InlineApplying(tables, appended, lock), now, tail)
