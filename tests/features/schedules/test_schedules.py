@@ -9,6 +9,7 @@ from memory_store import MemoryStore
 from rowcast import every, server
 from rowcast.features.hooks.hooks import COLLECTING, Hooks
 from rowcast.features.schedules.schedules import OWNER, Schedule, Schedules
+from rowcast.store.store import Change
 from serving import PATIENCE_SECONDS
 
 MINUTE = 60
@@ -84,6 +85,57 @@ async def test_a_restart_neither_doubles_nor_forgets(collected):
     await clock.at(600)
     await clock.at(601)
     assert 2 == len(calls)
+
+
+@pytest.mark.parametrize("number_only", [False, True])
+async def test_a_longer_period_begins_where_the_shorter_one_was(collected, number_only):
+    """H32: its numbers are smaller, and so is none of its times taken for done; it writes, too."""
+    local = server.client("job")
+
+    async def work():
+        await local.publish("Note/1", {"n": 1}, retain=True)
+
+    every("1m")(work)
+    clock = Clock(collected)
+    await clock.at(10)
+    await clock.at(60)
+    ((_, name, _),) = clock.room.store.states(OWNER)
+    if number_only:  # as an earlier version stored it
+        number = (int(START) // MINUTE + 1).to_bytes(8, "big")
+        clock.room.kernel.committer.keep((Change(OWNER, name, number),))
+        await turns(20)
+    collected.collected(Schedule).clear()
+    every("1h")(work)
+    clock = clock.again()
+    hour = 3600 - (START - 10) % 3600
+    await clock.at(hour - 1)
+    assert 1 == len(clock.said("Note/1"))
+    for times in (1, 2):
+        await clock.at(hour + (times - 1) * 3600)
+        assert times + 1 == len(clock.said("Note/1"))
+
+
+async def test_what_outlives_a_call_is_not_marked(collected):
+    """H32: a later call has its own numbers, and the writes of an earlier one are not over."""
+    local, going, left = server.client("job"), asyncio.Event(), []
+
+    async def rest():
+        await going.wait()
+        await local.publish("Note/1", {"n": 1}, retain=True)
+
+    @every("1m")
+    async def work():
+        await local.publish("Dog/1", {"name": "Rex"}, retain=True)
+        if not left:
+            left.append(asyncio.create_task(rest()))
+
+    clock = Clock(collected)
+    for seconds in (10, 60, 120):
+        await clock.at(seconds)
+    going.set()
+    await turns(20)
+    await left[0]
+    assert 1 == len(clock.said("Note/1"))
 
 
 async def test_a_call_that_was_cut_off_repeats_without_a_second_effect(collected):

@@ -2,8 +2,8 @@
 
 The times of a schedule are the multiples of its period since 1970 (UTC): a restart does not shift
 them, and each has a number. The number of the last completed one is a fact, so a time missed while
-the server was down is caught up once, and none is repeated. A server is one process, so no other
-worker does the same.
+the server was down is caught up once, and none is repeated. The fact has the period, too, because
+another period counts otherwise. A server is one process, so no other worker does the same.
 
 Writes of a call with an in-process client are marked (``core/marked_calls.py``), so a call repeated
 after a kill repeats its writes without further effect.
@@ -14,6 +14,7 @@ import inspect
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from struct import Struct
 from typing import TYPE_CHECKING, Final
 
 from rowcast.core.clock import WallClock
@@ -29,6 +30,8 @@ log = logging.getLogger("rowcast.schedules")
 
 OWNER: Final = "schedule"
 """The owner of the facts of completed calls."""
+_FACT: Final = Struct(">Qd")
+"""A number, and the period in seconds; an earlier version stored the number only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +73,16 @@ class Schedules:
 
     def restore(self, facts: Iterable[tuple[str, str, bytes]]) -> None:
         """Restore completed calls; ``facts`` are those of the owner."""
+        periods = {schedule.name: schedule.seconds for schedule in self._schedules}
         for owner, name, value in facts:
-            if owner == OWNER:
-                self._begun[name] = int.from_bytes(value, "big")
+            seconds = periods.get(name)
+            if owner != OWNER or seconds is None:
+                continue
+            if len(value) == _FACT.size:
+                number, stored = _FACT.unpack(value)
+                self._begun[name] = number if stored == seconds else int(number * stored // seconds)
+            elif (number := int.from_bytes(value, "big")) <= self._now() // seconds:
+                self._begun[name] = number  # a greater one is that of a shorter period
 
     async def run(self) -> None:
         """Run due calls until cancelled."""
@@ -104,7 +114,9 @@ class Schedules:
             self.running[schedule.name] = task
 
     async def _do(self, schedule: Schedule, number: int) -> None:
-        CALL.set(MarkedCall(f"schedule {schedule.name}", number))  # this task's own
+        # Its time is what also grows when the period changes.
+        call = MarkedCall(f"schedule {schedule.name}", int(number * schedule.seconds))
+        CALL.set(call)  # this task's own
         try:
             result = schedule.call()
             if inspect.isawaitable(result):
@@ -112,8 +124,10 @@ class Schedules:
         except Exception:
             log.exception("the schedule %s failed; it is called again in time", schedule.name)
         finally:
+            call.end()
             del self.running[schedule.name]
         self._keep(schedule, number)
 
     def _keep(self, schedule: Schedule, number: int) -> None:
-        self._kernel.committer.keep((Change(OWNER, schedule.name, number.to_bytes(8, "big")),))
+        fact = _FACT.pack(number, schedule.seconds)
+        self._kernel.committer.keep((Change(OWNER, schedule.name, fact),))
