@@ -55,7 +55,7 @@ class Creation:
                 if error.code is not Code.PRECONDITION:
                     raise
                 if given:
-                    raise _taken(event.topic, error) from None
+                    raise taken(event.topic, error) from None
                 self._last_ids.pop(shape.table.name, None)  # numbers were used: retry
         raise Error(Code.BUSY, f"no free id was found in {topic!r}; try again")
 
@@ -72,7 +72,8 @@ class Creation:
         return str(self._last_ids[table.name])
 
 
-def _taken(topic: str, error: Error) -> Error:
+def taken(topic: str, error: Error) -> Error:
+    """Return the CONFLICT of a record that is there, as an unmet NO_RECORD is told."""
     return Error(Code.CONFLICT, f"there is a record at {topic!r} already", **error.detail)
 
 

@@ -1,5 +1,6 @@
 """Batches over REST (B11)."""
 
+import asyncio
 import json
 
 import pytest
@@ -90,6 +91,19 @@ async def test_an_atomic_creation_meets_a_taken_id(rest):
     answer = await rest.post("/Dog/?atomic=true", body(*TWO))
     assert (answer.status, answer.value["index"]) == (409, 1)
     assert await stored(rest) == ["2"]
+
+
+async def test_atomic_creations_of_one_id_are_not_both_done(rest):
+    """B11, A3: neither of two requests at once, nor twice in one, replaces what was created."""
+    one, two = body({"id": "1", "name": "Rex"}), body({"id": "1", "name": "Max"})
+    answers = await asyncio.gather(*[rest.post("/Dog/?atomic=true", it) for it in (one, two)])
+    assert [200, 409] == sorted(answer.status for answer in answers)
+    refused = next(answer for answer in answers if answer.status == 409)
+    assert (0, True) == (refused.value["index"], "'Dog/1' already" in refused.value["detail"])
+    twice = body({"id": "2", "name": "Rex"}, {"id": "2", "name": "Max"})
+    answer = await rest.post("/Dog/?atomic=true", twice)
+    assert (409, 1) == (answer.status, answer.value["index"])
+    assert ["1"] == await stored(rest)
 
 
 async def test_put_needs_ids(rest):

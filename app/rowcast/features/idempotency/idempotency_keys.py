@@ -162,12 +162,6 @@ class Keys:
 
         return hear
 
-    def knows(self, mark: str, caller: Caller) -> bool:
-        """Whether the write with this mark is a repeat."""
-        digest, _, _, index = mark.split(":")
-        entry = self._entries.get((_owner(caller), digest))
-        return entry is not None and int(index) in entry.done
-
     # -- expiry ------------------------------------------------------------------------------------
 
     async def expire_due(self) -> float:

@@ -162,19 +162,6 @@ class IdempotentWrites:
         producer.flying[epoch, number] = []
         return self._hearing(producer, epoch, number, done)
 
-    def knows(self, event: Event, caller: Caller) -> bool:
-        """Whether the event's mark is a repeat."""
-        properties = event.properties or {}
-        if (key := properties.get(KEY)) is not None:
-            return self.keys.knows(str(key), caller)
-        if (mark := properties.get(MARK)) is None:
-            return False
-        name, epoch, number, low = parse_mark(str(mark))
-        known = self._producers.get(_owner(caller, name))
-        if known is None or known.epoch != epoch:
-            return False
-        return number in known.done or number < max(known.low, low)
-
     def _producer(self, owner: str) -> Producer:
         producer = self._producers.pop(owner, None)
         if producer is None:

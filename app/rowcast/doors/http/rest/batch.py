@@ -23,10 +23,10 @@ from rowcast.doors.http.messages.bodies import content_type_of
 from rowcast.doors.http.messages.problems import as_error, problem, status_of
 from rowcast.doors.http.rest.allowed_methods import not_offered
 from rowcast.doors.http.rest.request import Request, new_event
-from rowcast.features.idempotency.idempotent_writes import IdempotentWrites
+from rowcast.kernel.creation import NO_RECORD, taken
 from rowcast.reads.loop_turns import in_turns
 from rowcast.rows.compiled_table import give_value
-from rowcast.writes.write import Outcome, Receipt
+from rowcast.writes.write import Condition, Outcome, Receipt
 
 _TOGETHER: Final = "nothing was written, because: "
 _SINGLE: Final = {NDJSON: JSON, CBOR_SEQ: CBOR}
@@ -189,8 +189,10 @@ def _indexed(error: Error, index: int) -> Error:
     return Error(error.code, f"{_TOGETHER}record {index}: {error.message}", **detail)
 
 
-async def _write_together(request: Request, table: Table, events: list[Event]) -> None:
-    """Write all or none, and respond."""
+async def _write_together(
+    request: Request, table: Table, events: list[Event], condition: Condition | None = None
+) -> None:
+    """Write all or none, and respond; ``condition`` is that of each."""
     if request.route.overrides("put"):
         raise Error(
             Code.NOT_ALLOWED,
@@ -198,16 +200,22 @@ async def _write_together(request: Request, table: Table, events: list[Event]) -
             "takes records one by one; leave atomic out",
         )
     wants_existed = not request.prefers_minimal  # else nobody is told which are new
+    conditions = [] if condition is None else [condition] * len(events)
     try:
         outcomes = await request.kernel.write_all(
-            events, request.caller, atomic=True, wants_existed=wants_existed
+            events,
+            request.caller,
+            atomic=True,
+            conditions=conditions,
+            wants_existed=wants_existed,
         )
     except Error as error:
         index = error.detail.get("index")
         raise _indexed(error, index) if isinstance(index, int) else error from None
     for index, outcome in enumerate(outcomes):
         if isinstance(outcome, Error) and not outcome.message.startswith(_TOGETHER):
-            raise _indexed(outcome, index)
+            is_taken = condition is NO_RECORD and outcome.code is Code.PRECONDITION
+            raise _indexed(taken(events[index].topic, outcome) if is_taken else outcome, index)
     await _answer(request, table, outcomes)
 
 
@@ -244,15 +252,7 @@ async def _create_together(
     """Create all or none."""
     named = [_named(table, value) for value in values]
     events = _all_of(await _prepare_all(request, table, named, media_type))
-    repeats = request.kernel.service(IdempotentWrites)
-    for index, event in enumerate(events):
-        if repeats is not None and repeats.knows(event, request.caller):
-            continue
-        known = await request.kernel.reader.get(table, event.topic)
-        if known is not None and request.kernel.rights.record(request.caller, known) is not None:
-            taken = Error(Code.CONFLICT, f"there is a record at {event.topic!r} already")
-            raise _indexed(taken, index)
-    await _write_together(request, table, events)
+    await _write_together(request, table, events, NO_RECORD)
 
 
 def _is_nameless(table: Table, value: object) -> bool:
