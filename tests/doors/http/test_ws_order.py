@@ -116,3 +116,22 @@ async def test_answers_that_nobody_takes_are_bounded_in_bytes(doors):
         stream._writer = SimpleNamespace(ready=flush, close=flush.__self__.close)
         flush()
         assert list(range(10)) == [each["ack"] for each in await hear(peer, 10)]
+
+
+async def test_what_came_before_a_close_is_carried_out(doors):
+    """C19: also behind a read that waits for the disk, when an answer finds nobody any more."""
+    go_on = threading.Event()
+    doors.writer.submit(go_on.wait)
+    async with doors.ws() as peer:
+        for number in range(5):
+            await say(peer, id="put", op="put", topic=f"Dog/{number}", value={"n": number})
+            await say(peer, id="get", op="get", topic=f"Dog/{number}")
+        peer.transport.write(bytes([0x88, 0x80, 0, 0, 0, 0]))
+        go_on.set()
+        await peer.wait_closed()
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while len(doors.edge.watch):  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0)
+    assert [f"Dog/{number}" for number in range(5)] == [
+        event.topic for event in doors.store.read(0, 100)
+    ]

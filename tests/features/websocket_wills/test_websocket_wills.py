@@ -1,6 +1,7 @@
 """Wills of WebSocket clients (C21)."""
 
 import asyncio
+import threading
 
 import pytest
 
@@ -98,6 +99,22 @@ async def test_how_a_client_closes_decides(doors, heard, code, is_written):
             await peer.close(code)
     await settled(doors)
     assert is_written == bool(heard)
+
+
+async def test_a_normal_close_counts_also_behind_what_waits_for_the_disk(doors, heard):
+    """An answer finds nobody any more before the close is read."""
+    go_on = threading.Event()
+    async with doors.ws() as peer:
+        await ask(peer, id=1, **AWAY)
+        doors.writer.submit(go_on.wait)
+        for number in range(3):
+            await say(peer, id=2, op="put", topic=f"Dog/{number}", value={})
+            await say(peer, id=3, op="get", topic=f"Dog/{number}")
+        peer.transport.write(bytes([0x88, 0x80, 0, 0, 0, 0]))
+        go_on.set()
+        await peer.wait_closed()
+    await settled(doors)
+    assert ["Dog/0", "Dog/1", "Dog/2"] == [topic for topic, _ in heard]
 
 
 async def test_another_will_takes_its_place_and_it_can_be_removed(doors, heard):

@@ -144,6 +144,7 @@ class Socket(Connection):
         )
         self.subscription.on_ready = self._writer.ready
         self._frame: Once
+        self._listener: asyncio.Task[None]
         self.frames = Frames(edge.kernel, media_type, meta=request.meta, delta=request.delta)
         self._deltas = Deltas(self.frames) if request.delta else None
         self._filters: dict[int, TopicFilter] = {}
@@ -172,20 +173,33 @@ class Socket(Connection):
         self._channel, self._asgi_send = channel, send
         name = f"{channel.name} {self.frames.name}"
         self._frame = Once(name, lambda event: channel.pack(self.frames.envelope(event)))
-        listener = asyncio.get_running_loop().create_task(self._listen(receive))
+        self._listener = asyncio.get_running_loop().create_task(self._listen(receive))
         edge.watch.add(self)
         try:
             await self._writer.run(channel)
         except Gone:
-            self._gone = True
+            self.left()
+            await asyncio.wait((self._listener,))
         except Exception as failure:  # noqa: BLE001 - the close frame tells how it ended
             self.end(*farewell(as_error(failure, f"the WebSocket at {self.path!r}")))
         finally:
             edge.watch.remove(self)
             self._end_will()
             edge.kernel.close(self.subscription)
-            listener.cancel()
+            self._listener.cancel()
         await self._close()
+
+    def end(self, code: int, reason: str = "") -> None:
+        """Close with a reason; of a peer that has left, nothing more is carried out."""
+        super().end(code, reason)
+        if self._gone:
+            self._listener.cancel()
+
+    def left(self) -> None:
+        """Note that the peer has disconnected; what it sent before that is still carried out."""
+        super().left()
+        self._said.clear()
+        self._said_bytes = 0
 
     def _end_will(self) -> None:
         """Write the will of a lost client; when the server stops, it does so at its next start."""
@@ -260,6 +274,8 @@ class Socket(Connection):
 
     def say(self, fields: dict[str, Any]) -> None:
         """Send a map to the client, in the connection's format."""
+        if self._gone:
+            return
         said = encode(fields, self.media_type)
         self._said.append(said)
         self._said_bytes += len(said)
