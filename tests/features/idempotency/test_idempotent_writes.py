@@ -117,6 +117,27 @@ async def test_below_low_all_is_forgotten(room):
     assert (await write(room, "meter:1:4")).repeat
 
 
+async def test_a_low_mark_that_moves_on_costs_what_it_forgets(room):
+    """M8: and not a look at all numbers that are remembered, with each write."""
+    looks = []
+
+    class Done(dict):
+        """Tells when all of it is looked at."""
+
+        def __iter__(self):
+            looks.append(len(self))
+            return super().__iter__()
+
+    for number in range(50, 0, -1):
+        await write(room, f"meter:1:{number}")
+    (producer,) = room.idempotent_writes._producers.values()
+    producer.done = Done(producer.done)
+    for number in range(51, 91):
+        await write(room, f"meter:1:{number}", low=str(number - 50))
+    assert (list(range(40, 91)), []) == (sorted(dict.fromkeys(producer.done.keys())), looks)
+    assert (await write(room, "meter:1:40")).repeat
+
+
 def bounded(numbers, forgotten):
     """Return a server that remembers so many numbers of a producer."""
     producers = ProducerBounds(numbers=numbers, forgotten=forgotten)

@@ -13,6 +13,7 @@ refused, because their state is unknown. Names are per user, so no user affects 
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
@@ -68,12 +69,20 @@ class Producer:
     """Numbers below have an unknown state."""
     done: dict[int, bytes] = field(default_factory=dict)
     """The packed receipt of each number (``remembered_receipts.py``)."""
+    order: list[int] = field(default_factory=list)
+    """A heap of these numbers."""
     flying: dict[tuple[int, int], list[Done]] = field(default_factory=dict)
     """Pending writes by epoch and number, with callbacks of waiting repeats."""
 
     def enter(self, epoch: int) -> None:
         """Start an epoch, with new numbers."""
-        self.epoch, self.low, self.forgotten, self.done = epoch, 0, 0, {}
+        self.epoch, self.low, self.forgotten, self.done, self.order = epoch, 0, 0, {}, []
+
+    def note(self, number: int, receipt: bytes) -> None:
+        """Remember the packed receipt of a number."""
+        if number not in self.done:
+            heappush(self.order, number)
+        self.done[number] = receipt
 
     def fact(self, epoch: int, name: str, number: int) -> Change:
         """Return the change that stores a bound."""
@@ -107,7 +116,7 @@ class IdempotentWrites:
             elif number == _FORGOTTEN:
                 producer.forgotten = int.from_bytes(value, "big")
             else:
-                producer.done[int(number)] = value
+                producer.note(int(number), value)
 
     def hear_write(self, write: Write) -> bool:
         """Handle a repeated write: it gets the answer of the first."""
@@ -197,18 +206,20 @@ class IdempotentWrites:
     def _forget(self, producer: Producer, low: int) -> None:
         """Remove numbers that are done, and the oldest when there are too many.
 
-        Both in bulk, to amortise the cost.
+        The oldest in bulk, to amortise the cost.
         """
-        done = producer.done
+        done, order = producer.done, producer.order
         gone: list[int] = []
         changes: list[Change] = []
         if low > producer.low:
-            gone = [number for number in done if number < low]
+            while order and order[0] < low:
+                gone.append(heappop(order))
             producer.low = low
             changes.append(producer.fact(producer.epoch, _LOW, low))
-        if len(done) - len(gone) > self._bounds.numbers:
-            oldest = sorted(done)[: len(gone) + self._bounds.forgotten]
-            gone, producer.forgotten = oldest, oldest[-1] + 1
+        if len(order) > self._bounds.numbers:
+            left = sorted(order)
+            gone += left[: self._bounds.forgotten]
+            producer.order, producer.forgotten = left[self._bounds.forgotten :], gone[-1] + 1
             changes.append(producer.fact(producer.epoch, _FORGOTTEN, producer.forgotten))
         for number in gone:
             del done[number]
@@ -221,7 +232,7 @@ class IdempotentWrites:
             waiting = producer.flying.pop((epoch, number), [])
             if isinstance(outcome, Receipt) and producer.epoch == epoch:
                 late, existed = outcome.late, outcome.existed
-                producer.done[number] = pack(outcome.event, existed=existed, late=late)
+                producer.note(number, pack(outcome.event, existed=existed, late=late))
             done(outcome)
             for other in waiting:
                 if isinstance(outcome, Receipt):
