@@ -7,7 +7,7 @@ from typing import Final
 
 # Producers ----------------------------------------------------------------------------------------
 PRODUCERS_MAX: Final = 10_000
-"""Producers with remembered numbers; the least recently active one is evicted."""
+"""Producers with remembered numbers; the one longest silent of a user with many is evicted."""
 PRODUCER_NUMBERS_MAX: Final = 20_000
 """Numbers of one producer that are remembered: twice what a bridge may have open."""
 PRODUCER_NUMBERS_FORGOTTEN: Final = 2_000

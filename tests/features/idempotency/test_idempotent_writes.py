@@ -223,6 +223,22 @@ async def test_producers_are_bounded():
     assert not (await write(room, "first:1:1")).repeat
 
 
+async def test_who_writes_as_many_producers_evicts_their_own():
+    """M8: a user's names do not make the numbers of others forgotten; those with few find room."""
+    room = Server(features=[Idempotency(producers=ProducerBounds(producers=10))])
+    await write(room, "quiet:1:1", caller=BEN)
+    for number in range(30):
+        await write(room, f"name-{number}:1:1")
+    assert (await write(room, "quiet:1:1", caller=BEN)).repeat
+    for number in range(4):
+        await write(room, f"more-{number}:1:1", caller=BEN)
+    for number in range(4):
+        assert (await write(room, f"more-{number}:1:1", caller=BEN)).repeat
+    assert (await write(room, "name-29:1:1")).repeat
+    await room.committer.settle()
+    assert 10 == len({owner for owner, _, _ in room.store.states(OWNER)})
+
+
 @pytest.mark.parametrize(
     "mark",
     ["", "meter", "meter:1", ":1:1", "meter:1:x", "meter:-1:1", "m:1:2:3:4", "m:1:" + "9" * 30],

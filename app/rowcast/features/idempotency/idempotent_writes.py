@@ -97,7 +97,9 @@ class IdempotentWrites:
         self._bounds = bounds
         self.keys = keys
         self._producers: dict[str, Producer] = {}
-        """By owner, least recently active first."""
+        """By owner."""
+        self._users: dict[str, dict[str, Producer]] = {}
+        """Those of each user, least recently active first."""
         self.repeats = 0
         """Repeated writes."""
 
@@ -105,7 +107,7 @@ class IdempotentWrites:
         """Restore producers; ``facts`` are those of owners ``producer/``."""
         for owner, name, value in facts:
             text, _, number = name.partition(":")
-            producer = self._producers.setdefault(owner, Producer(owner))
+            producer = self._producers.get(owner) or self._add(Producer(owner))
             epoch = int(text)
             if epoch > producer.epoch:
                 producer.enter(epoch)
@@ -172,23 +174,44 @@ class IdempotentWrites:
         return self._hearing(producer, epoch, number, done)
 
     def _producer(self, owner: str) -> Producer:
-        producer = self._producers.pop(owner, None)
+        producer = self._producers.get(owner)
         if producer is None:
             producer = Producer(owner)
-            self._make_room()
-        self._producers[owner] = producer
+            self._make_room(_user(owner))
+        else:
+            self._remove(producer)
+        return self._add(producer)
+
+    def _add(self, producer: Producer) -> Producer:
+        owner = producer.owner
+        self._producers[owner] = self._users.setdefault(_user(owner), {})[owner] = producer
         return producer
 
-    def _make_room(self) -> None:
-        """Evict the least recently active producers when there are too many."""
+    def _remove(self, producer: Producer) -> None:
+        owner, user = producer.owner, _user(producer.owner)
+        del self._producers[owner], self._users[user][owner]
+        if not self._users[user]:
+            del self._users[user]
+
+    def _make_room(self, user: str) -> None:
+        """Evict the least recently active producer when there are too many.
+
+        Of a user with a fair share or more it is one of their own, else one of somebody with more.
+        """
         most = self._bounds.producers
-        if len(self._producers) >= most:
-            idle = (item for item in self._producers.values() if not item.flying)
-            oldest = next(idle, None)
-            if oldest is None:
-                raise Error(Code.BUSY, f"{most} producers are writing; try again")
-            del self._producers[oldest.owner]
-            self._kernel.committer.keep((Change(oldest.owner, "", None),))
+        if len(self._producers) < most:
+            return
+        share, own = most // len(self._users), self._users.get(user, {})
+        if len(own) >= share:
+            found = own.values()
+        else:
+            large = (it for it in self._users.values() if len(it) > share)
+            found = next(large, self._producers).values()
+        oldest = next((item for item in found if not item.flying), None)
+        if oldest is None:
+            raise Error(Code.BUSY, f"{len(found)} producers are writing; try again")
+        self._remove(oldest)
+        self._kernel.committer.keep((Change(oldest.owner, "", None),))
 
     def _enter(self, producer: Producer, name: str, epoch: int) -> None:
         """Switch to a newer epoch, or refuse an older one."""
@@ -287,6 +310,11 @@ def remember_mark(write: Write) -> None:
 
     write.logged, write.conclude = True, remembered
     write.wants_existed = write.event.kind in RETAINED
+
+
+def _user(owner: str) -> str:
+    """Return the user of a producer's facts, as it is escaped there."""
+    return owner.split("/", 2)[1]
 
 
 def _owner(caller: Caller, name: str) -> str:
