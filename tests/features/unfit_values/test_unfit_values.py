@@ -121,3 +121,18 @@ async def test_a_dead_letter_that_the_disk_refuses_is_no_success():
 def test_an_unknown_way_is_a_mistake_of_the_schema():
     with pytest.raises(Error, match="deadLetter"):
         parse_schema('type A @table(invalid: "ignore") @export { id: ID @primaryKey }')
+
+
+@pytest.mark.parametrize("table", ["Loose", "Kept"])
+@pytest.mark.parametrize("method", ["PUT", "POST"])
+@pytest.mark.parametrize("name", ["idempotency_key", "rowcast_producer"])
+async def test_a_repeat_is_told_the_same(rest, table, method, name):
+    """A15, M8, B17: not that there is a record."""
+    path = f"/{table}/1" if method == "PUT" else f"/{table}/"
+    given = {"content_type": "application/json", name: "meter:1:7"}
+    first = await rest.ask(method, path, BAD, **given)
+    again = await rest.ask(method, path, BAD, **given)
+    assert (202, 202) == (first.status, again.status)
+    assert first.headers["rowcast-unfit"] == again.headers["rowcast-unfit"]
+    assert "1" == again.headers["rowcast-repeat"]
+    assert 1 == rest.unfit.dropped + rest.unfit.kept

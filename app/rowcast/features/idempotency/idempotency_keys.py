@@ -155,8 +155,7 @@ class Keys:
 
         def hear(outcome: Outcome) -> None:
             if isinstance(outcome, Receipt) and number not in entry.done:
-                late, existed = outcome.late, outcome.existed
-                entry.done[number] = pack(outcome.event, existed=existed, late=late)
+                entry.done[number] = pack(outcome)
                 self._counts[owner] += 1
             done(outcome)
 

@@ -254,8 +254,7 @@ class IdempotentWrites:
         def hear(outcome: Outcome) -> None:
             waiting = producer.flying.pop((epoch, number), [])
             if isinstance(outcome, Receipt) and producer.epoch == epoch:
-                late, existed = outcome.late, outcome.existed
-                producer.note(number, pack(outcome.event, existed=existed, late=late))
+                producer.note(number, pack(outcome))
             done(outcome)
             for other in waiting:
                 if isinstance(outcome, Receipt):
@@ -305,8 +304,7 @@ def remember_mark(write: Write) -> None:
     owner, name, start = fact
 
     def remembered(receipt: Receipt) -> list[Change]:
-        kept = pack(receipt.event, existed=receipt.existed, late=receipt.late)
-        return [Change(owner, name, start + kept)]
+        return [Change(owner, name, start + pack(receipt))]
 
     write.logged, write.conclude = True, remembered
     write.wants_existed = write.event.kind in RETAINED

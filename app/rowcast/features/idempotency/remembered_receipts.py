@@ -1,15 +1,16 @@
 """Stored receipts of writes that may be repeated.
 
 A receipt has the position, version, the version that won over it if it was late, whether a record
-existed before, and the topic, because a repeat of a write with a generated id does not know it. It
-takes 25 bytes and the topic, on disk and in memory. Receipts of earlier versions of the server have
-the position only.
+existed before, what became of a value that does not fit, and the topic, because a repeat of a write
+with a generated id does not know it. It takes 25 bytes and the topic, on disk and in memory.
+Receipts of earlier versions of the server have the position only.
 """
 
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
 from rowcast.core.events import Event
+from rowcast.core.tables import Invalid
 from rowcast.writes.write import Receipt
 
 if TYPE_CHECKING:
@@ -17,13 +18,17 @@ if TYPE_CHECKING:
 
 TOPIC_BYTES_MAX: Final = 256
 """Longer topics are not stored: generated ones are a table's path and a UUID."""
-_FIXED: Final = Struct(">QQQ?")
+_FIXED: Final = Struct(">QQQB")
+_UNFIT: Final = ("", Invalid.DROP.value, Invalid.DEAD_LETTER.value)
+"""Append only: the last byte has the place here above its lowest bit, which is ``existed``."""
 
 
-def pack(event: Event, *, existed: bool, late: int) -> bytes:
-    """Pack the receipt of a write, given its number and version."""
+def pack(receipt: Receipt) -> bytes:
+    """Pack the receipt of a write, whose event has its number and version."""
+    event = receipt.event
     topic = event.topic.encode()
-    fixed = _FIXED.pack(event.seq, event.version, late, existed)
+    flags = _UNFIT.index(receipt.unfit) << 1 | receipt.existed
+    fixed = _FIXED.pack(event.seq, event.version, receipt.late, flags)
     return fixed + topic if len(topic) <= TOPIC_BYTES_MAX else fixed
 
 
@@ -33,8 +38,9 @@ def receipt_of(value: bytes, event: Event, kernel: "Kernel") -> Receipt:
         event.seq = int.from_bytes(value, "big")
         receipt = Receipt(event, existed=True, repeat=True)
     else:
-        event.seq, event.version, late, existed = _FIXED.unpack_from(value)
+        event.seq, event.version, late, flags = _FIXED.unpack_from(value)
         event.topic = value[_FIXED.size :].decode() or event.topic
-        receipt = Receipt(event, existed=existed, repeat=True, late=late)
+        unfit = _UNFIT[flags >> 1]
+        receipt = Receipt(event, existed=bool(flags & 1), repeat=True, late=late, unfit=unfit)
     event.table = kernel.registry.route(event.topic).table
     return receipt
