@@ -1,12 +1,14 @@
 """Commands of one WebSocket take effect in the order in which they came (C19)."""
 
 import asyncio
+import json
 import threading
 from types import SimpleNamespace
 
 import pytest
 
 from http_server import HttpServer, hear, say
+from rowcast.features.transactions.feature import Transactions
 from rowcast.routes.resource import Resource
 from rowcast.writes.pending_bytes import WriteBounds
 from serving import PATIENCE_SECONDS
@@ -135,3 +137,16 @@ async def test_what_came_before_a_close_is_carried_out(doors):
     assert [f"Dog/{number}" for number in range(5)] == [
         event.topic for event in doors.store.read(0, 100)
     ]
+
+
+async def test_a_write_does_not_overtake_a_transaction_before_it(doors):
+    """C19, B22: what comes behind it at one of its topics is the later one."""
+    Transactions().install(doors.kernel)
+    async with doors.ws() as peer:
+        for number in range(0, 20, 2):
+            writes = [{"op": "put", "topic": "Dog/1", "value": {"n": number}}]
+            await say(peer, id=number, op="message", topic="$tx", value=writes)
+            await say(peer, id=number + 1, op="put", topic="Dog/1", value={"n": number + 1})
+        answers = await hear(peer, 20)
+    assert list(range(20)) == [each["ack"] for each in answers]
+    assert list(range(20)) == [json.loads(event.payload)["n"] for event in doors.store.read(0, 100)]

@@ -42,6 +42,7 @@ from rowcast.core.limits import COMMAND_ID_CHARS_MAX
 from rowcast.core.meta import meta_of
 from rowcast.core.query_topics import named_filter, query_of
 from rowcast.core.suggestions import did_you_mean
+from rowcast.core.topics import TRANSACTIONS
 from rowcast.core.write_marks import put_mark
 from rowcast.doors.http.messages.asgi import path_of
 from rowcast.doors.http.messages.problems import as_error, problem
@@ -239,6 +240,8 @@ async def _delete(socket: "Socket", fields: Fields) -> None:
 
 async def _message(socket: "Socket", fields: Fields) -> None:
     _write(socket, fields, MESSAGE)
+    if fields["topic"] == TRANSACTIONS:  # it writes elsewhere, later than what follows it would
+        await socket.settled()
 
 
 def _write(socket: "Socket", fields: Fields, kind: str) -> None:
