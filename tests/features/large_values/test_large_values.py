@@ -153,6 +153,14 @@ async def test_it_is_stored_or_refused_as_a_small_one_is(rooms, topic, payload, 
     await usual.stop()
 
 
+async def test_its_writer_is_told_whether_there_was_a_record(rooms):
+    """L11, A3: so is the writer of a small value that waits behind it."""
+    room = rooms()
+    sent = [event("Dog/1", dog()), event("Dog/1", dog("Max")), event("Dog/1", dog(pad=1))]
+    receipts = await asyncio.gather(*[room.kernel.write(item, ANN) for item in sent])
+    assert [False, True, True] == [receipt.existed for receipt in receipts]
+
+
 async def test_what_a_caller_writes_after_it_waits_behind_it_and_others_do_not(rooms):
     room = rooms()
     heard = Listener(room)

@@ -130,6 +130,7 @@ class LargeValues(WriteDetour):
             changes=write.changes,
             passed=True,
             direct=write.direct,
+            wants_existed=write.wants_existed,
         )
         fresh.examination = examination
         self._kernel.writes.carry_out(fresh)
