@@ -174,7 +174,7 @@ class LiveQuery:
     """Whether what the caller may read of the table depends on nothing but its grants, so that a
     cursor is all that is needed to continue."""
     sight: object
-    """What else it depends on: the same object for the same rights."""
+    """What else it depends on: equal for the same rights."""
     since: int = 0
     """The position from which on its name has these conditions."""
     rights_since: int = 0
@@ -239,4 +239,4 @@ class LiveQuery:
             return False
         if before is None:
             return self.exact
-        return (self.exact and before.exact) or self.sight is before.sight
+        return (self.exact and before.exact) or self.sight == before.sight

@@ -291,6 +291,61 @@ async def test_m3_m9_changed_rights_begin_a_query_of_rows_anew():
     assert [("reset", ""), ("current", "")] == await heard()
 
 
+async def guests():
+    """Return a server with rows, of which guests may not read some."""
+    made, server = Things(), Rightful()
+    made.install(server.kernel)
+    for name in ("1", "hot/Sensor/4"):
+        made.put(name, a="major")
+    await server.rule("all", filter=f"{PATH}/#", effect="allow", actions=["read"], users=["ann"])
+    await server.rule("hot", filter=f"{PATH}/hot/#", effect="deny", actions=["read"], roles=["g"])
+    return server
+
+
+async def test_m3_m9_one_user_with_other_roles_shares_no_rows():
+    """M3, M9: such as by two tokens of an issuer, from one address."""
+    server = await guests()
+    _, heard = await watch(server.kernel, MAJOR, person("ann"))
+    assert 3 == len(await heard())
+    _, heard = await watch(server.kernel, MAJOR, person("ann", "g"))
+    assert [("snapshot", f"{PATH}/1"), ("current", "")] == await heard()
+
+
+async def test_m3_m9_rows_follow_the_rights_of_a_user_who_reads_them_twice():
+    """M3, M9: neither reader goes on with what the other could see before."""
+    server = await guests()
+    readers = [await watch(server.kernel, MAJOR, person("ann")) for _ in range(2)]
+    for _, heard in readers:
+        assert 3 == len(await heard())
+    server.kernel.reauthorization.judges.append(lambda _: person("ann", "g"))
+    for reader, _ in readers:
+        stay(server.kernel, reader)
+    for _, heard in readers:
+        expected = [("reset", ""), ("snapshot", f"{PATH}/1"), ("current", "")]
+        assert expected == await heard()
+
+
+async def test_m3_m9_rows_follow_a_hook_that_looks_at_roles(things):
+    """M3, M9, G6: no rule names the role, so only the hook tells what has changed."""
+
+    class Guests:
+        def may_read(self, caller, topic):
+            return "g" not in caller.roles or not topic.startswith(f"{PATH}/1")
+
+        def may_see(self, caller, event):
+            return self.may_read(caller, event.topic)
+
+    kernel = things.server.kernel
+    kernel.read_filters.append(Guests())
+    reader, heard = await watch(kernel, MAJOR, person("ann"))
+    assert [("snapshot", f"{PATH}/1"), ("current", "")] == await heard()
+    kernel.reauthorization.judges.append(lambda _: person("ann", "g"))
+    stay(kernel, reader)
+    assert [("reset", ""), ("current", "")] == await heard()
+    things.put("1", a="major", b=3)
+    assert [] == await heard()
+
+
 # -- refusals --------------------------------------------------------------------------------------
 
 

@@ -157,9 +157,20 @@ def parsed_rows(rest: str, table: Table, member: str) -> tuple[Query, Extent | N
     return query, extent_of(query)
 
 
-def viewed_key(text: str, caller: Caller) -> str:
+def viewed_key(text: str, caller: Caller, sight: object) -> str:
     """Return the key of a view of rows: the same one for all who see the same."""
-    return text if caller is SERVER else f"{text}\n{caller.user} {caller.client_id} {caller.peer}"
+    return text if caller is SERVER else f"{text}\n{id(sight)}\n{seer_of(caller)}"
+
+
+def seer_of(caller: Caller) -> str:
+    """Return a text that is the same for callers whom no rule and no hook tells apart."""
+    who = caller.user, caller.client_id, caller.peer, caller.door
+    return f"{who!r} {rights_of(caller)}"
+
+
+def rights_of(caller: Caller) -> str:
+    """Return a text of what one user may have several of: by its tokens, and when it is changed."""
+    return repr((caller.grants, sorted(caller.roles), caller.issuer, caller.claims))
 
 
 def check_of_records(conditions: str) -> None:

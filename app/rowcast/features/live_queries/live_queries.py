@@ -20,7 +20,7 @@ from rowcast.core.relation_limits import LIVE_RELATED_KEYS_MAX
 from rowcast.core.relations import related_conditions
 from rowcast.core.tables import Table
 from rowcast.core.topics import TopicFilter
-from rowcast.features.live_queries.asked import asked_of, parsed
+from rowcast.features.live_queries.asked import asked_of, parsed, rights_of, seer_of
 from rowcast.features.live_queries.definitions import Definitions
 from rowcast.features.live_queries.message_queries import MessageQueries
 from rowcast.features.live_queries.query_stage import QueryStage
@@ -107,7 +107,7 @@ class LiveQueries(QueryPoints):
                 visibility.limits(caller, one) or visibility.sifts(caller, one)
                 for one in (table, *related)
             ),
-            sight=kernel.rights.sight(caller),
+            sight=self._sight(caller),
             since=max(asked.since, self._named.since_of((table, *related))),
             rights_since=self.rights.since(caller.user),
             related=related,
@@ -128,8 +128,9 @@ class LiveQueries(QueryPoints):
     def _key(self, name: str, query: LiveQuery, caller: Caller) -> str:
         """Return the key of a window: the same one for all who see the same."""
         sifted = any(self._kernel.visibility.sifts(caller, table) for table in query.tables)
-        sight = "" if query.exact else f"{id(query.sight)}"  # it lives as long as the query
-        who = f"{caller.user} {caller.client_id} {caller.peer}" if sifted else ""
+        known = self._kernel.rights.sight(caller)
+        sight = "" if query.exact else f"{id(known)}"  # it lives as long as the query
+        who = seer_of(caller) if sifted else ""
         return f"{name}\n{sight}\n{who}"
 
     def _related_seat(
@@ -254,13 +255,18 @@ class LiveQueries(QueryPoints):
     def stage(self, reader: QueryReader, caller: Caller, inner: Stage | None) -> Stage:
         """Return the stage of a reader; its queries begin anew when its rights have changed."""
         kernel = self._kernel
-        sight = kernel.rights.sight(caller)
-        if isinstance(reader.stage, QueryStage) and reader.stage.sight is not sight:
+        sight = self._sight(caller)
+        if isinstance(reader.stage, QueryStage) and reader.stage.sight != sight:
             queries = list(reader.interests.queries.values())
             changed = [item for item in queries if self._is_changed(reader, item, caller)]
             if changed:
                 reader.begin_anew(changed, RIGHTS_CHANGE)
         return QueryStage(reader, caller, inner, kernel.visibility, self._tables, sight)
+
+    def _sight(self, caller: Caller) -> object:
+        """Return what decides about the records that a caller sees: equal for the same."""
+        sight = self._kernel.rights.sight(caller)
+        return (sight, rights_of(caller)) if self._kernel.read_filters else sight
 
     def _is_changed(self, reader: QueryReader, interest: SubscribedFilter, caller: Caller) -> bool:
         """Plan a query anew for other rights; return whether its records may be others now."""

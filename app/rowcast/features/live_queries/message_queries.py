@@ -157,7 +157,8 @@ class MessageQueries:
             error.detail["filter"] = text
             raise
         who = caller if kernel.visibility.filtered else SERVER
-        key = viewed_key(text, who)
+        sight = kernel.rights.sight(caller)
+        key = viewed_key(text, who, sight)
         asked = RowQuery(text, key, name, query, extent, who)
         return LiveQuery(
             view.table,
@@ -165,7 +166,7 @@ class MessageQueries:
             query,
             query,
             exact=who is SERVER,
-            sight=kernel.rights.sight(caller),
+            sight=sight,
             window=Seat(
                 key,
                 self.views,

@@ -126,7 +126,8 @@ class SystemQueries:
             error.detail["filter"] = text
             raise
         who = caller if self._kernel.visibility.filtered else SERVER
-        asked = RowQuery(text, viewed_key(text, who), path, query, extent, who)
+        sight = self._kernel.rights.sight(caller)
+        asked = RowQuery(text, viewed_key(text, who, sight), path, query, extent, who)
         make = partial(self._make, asked, resource)
         return LiveQuery(
             Table(path, None),
@@ -134,7 +135,7 @@ class SystemQueries:
             query,
             query,
             exact=who is SERVER,
-            sight=self._kernel.rights.sight(caller),
+            sight=sight,
             window=Seat(asked.key, self.views, make, lambda view, since: view.replay(since)),
             logged=False,
         )
