@@ -7,11 +7,14 @@ import pytest
 
 from build import ANN, COUNTER, DOG, NOTE, Code, Server, refusal
 from memory_store import MemoryStore
+from rightful import ANN as PERSON
+from rightful import Rightful
 from rowcast.core.errors import Error
 from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT
 from rowcast.core.topics import TopicFilter
 from rowcast.features.history.bounds import HistoryBounds
 from rowcast.features.history.feature import History
+from rowcast.features.history.history import HistoryReads
 from rowcast.store.sqlite import SqlStore
 from rowcast.store.store import Keep
 
@@ -138,6 +141,41 @@ async def test_b14_a_record_that_is_known_to_have_begun_later_was_not_there():
     assert Code.GONE == await refusal(at(room, "Note/2", 3, NOTE))
     assert None is await at(room, "Note/none", 3, NOTE)
     assert Code.GONE == await refusal(at(room, "Note/none", 1, NOTE))
+
+
+async def trimmed_dogs():
+    """Return a server with a dog of ben's, and one of ann's, whose log is cut."""
+    room = Rightful(features=[History(HistoryBounds())])
+    await room.write("Dog/secret", {"owner": "ben"})
+    for number in range(4):
+        await room.write("Dog/1", {"owner": "ann", "weight": number})
+    table = room.registry.route("Dog/1").table
+    room.store.trim(table, Keep(events=2), room.time, 100)
+    return room, table
+
+
+async def test_b14_l13_who_may_not_see_a_record_is_refused_as_if_it_had_not_been():
+    """B14, L13: else the code of the answer tells which ids there are."""
+    room, table = await trimmed_dogs()
+    past = room.kernel.service(HistoryReads)
+    early = past.moment(room.kernel.cursor(2), "asof")
+    told = []
+    for topic in ("Dog/secret", "Dog/none"):
+        with pytest.raises(Error) as refused:
+            await past.record(topic, table, early, PERSON)
+        told.append((refused.value.code, refused.value.message.replace(topic, "it")))
+    assert told[0] == told[1]
+
+
+async def test_b14_l13_no_record_is_named_where_a_table_is_gone():
+    """B14, L13: the one whose past is lacking may be another's."""
+    room, table = await trimmed_dogs()
+    await room.write("Dog/secret", {"owner": "ben", "name": "x"})
+    past = room.kernel.service(HistoryReads)
+    with pytest.raises(Error) as refused:
+        async for _ in past.records(table, room.store.trimmed(table) + 1, PERSON):
+            pass
+    assert (Code.GONE, False) == (refused.value.code, "secret" in refused.value.message)
 
 
 @pytest.mark.parametrize("seed", range(4))

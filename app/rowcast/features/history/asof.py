@@ -70,8 +70,12 @@ class AsOf:
         later = await self._began_later(source, topic, position)
         trimmed = reader.trimmed([source])  # checked after the read: it only grows
         if trimmed > position or (trimmed and not later):
-            raise forgotten(reader, f"what {topic!r} was before", trimmed)
+            raise self.unknown(topic, trimmed)
         return None
+
+    def unknown(self, topic: str, trimmed: int) -> Error:
+        """Return the GONE Error of a record of which nobody knows what it was."""
+        return forgotten(self._reader, f"what {topic!r} was before", trimmed)
 
     async def _began_later(self, source: LogSource, topic: str, position: int) -> bool:
         """Whether the first later change proves that there was no record."""
@@ -113,7 +117,7 @@ class AsOf:
         """
         table = source if isinstance(source, Table) else None
         what = table.name if table is not None else repr(topics.text)
-        then, after = _Then(self, source, topics, position), ""
+        then, after = _Then(self, source, topics, position, what), ""
         await then.catch_up(self._reader.announced())
         while True:
             page = await self._reader.scan(table, topics, after, self.page_records)
@@ -157,11 +161,11 @@ class AsOf:
         return found
 
     async def numbers(
-        self, source: LogSource, position: int, began: Mapping[str, bool]
+        self, source: LogSource, position: int, began: Mapping[str, bool], what: str
     ) -> dict[str, int]:
-        """Return the numbers of the last changes up to a position; raises GONE.
+        """Return the numbers of the last changes up to a position; raises GONE of ``what``.
 
-        Negative for a record that did not exist.
+        Negative for a record that did not exist. None is named: the caller may not know of it.
         """
         numbers = {topic: _NOT_THERE for topic, later in began.items() if later}
         wanted = {topic for topic, later in began.items() if not later}
@@ -177,7 +181,7 @@ class AsOf:
             before = page[-1].seq
         trimmed = self._reader.trimmed([source])  # checked after the read: it only grows
         if wanted and trimmed:
-            raise forgotten(self._reader, f"what {min(wanted)!r} was before", trimmed)
+            raise forgotten(self._reader, f"what {what} was then", trimmed)
         return numbers | dict.fromkeys(wanted, _NOT_THERE)
 
     async def pick(self, source: LogSource, seqs: list[int]) -> dict[int, Event]:
@@ -191,8 +195,11 @@ class AsOf:
 class _Then:
     """An as-of read of one table, or of one branch of undeclared topics."""
 
-    def __init__(self, asof: AsOf, source: LogSource, topics: TopicFilter, position: int) -> None:
+    def __init__(
+        self, asof: AsOf, source: LogSource, topics: TopicFilter, position: int, what: str
+    ) -> None:
         self._asof = asof
+        self._what = what
         self._source = source
         self._topics = topics
         self._position = position
@@ -212,7 +219,7 @@ class _Then:
             return
         asof, source, last = self._asof, self._source, self._last
         began = await asof.changed(source, self._topics, self._upto, upto, self._numbers)
-        numbers = await asof.numbers(source, self._position, began)
+        numbers = await asof.numbers(source, self._position, began, self._what)
         async for some in in_turns([*numbers.items()]):
             there = [(self._rank(topic), seq) for topic, seq in some if seq > 0]
             if run := sorted(pair for pair in there if last is None or pair[0] > last):

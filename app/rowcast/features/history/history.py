@@ -261,6 +261,9 @@ class HistoryReads(PastPoints):
         record = await self._asof.record(table, topic, position)
         if record is not None:
             record = self._seams.rights.record(caller, record)
+            trimmed = self._reader.trimmed([source])
+            if record is None and trimmed > position:  # as if there had been none
+                raise self._asof.unknown(topic, trimmed)
         over = record is not None and 0 < record.expires_at <= seconds_of(moment.version)
         if record is None or over:
             raise Error(Code.NOT_FOUND, f"there was no record at {topic!r} then")
