@@ -199,6 +199,38 @@ async def test_m3_m11_others_have_their_turn_while_rows_are_read(things):
     assert taken >= 500 / 25
 
 
+async def test_m3_m11_who_leaves_looks_at_its_own_rows_alone(things):
+    """M3, P2: a thousand queries that end with a connection cost nothing of what others hold."""
+    kernel = things.server.kernel
+    _, heard = await watch(kernel, MAJOR, ANY)
+    await heard()
+    reader, heard = await watch(kernel, f"$query/{PATH}/b==2", ANY)
+    await heard()
+    things.put("2", a="minor", b=2)  # it is noted again
+    (rows,) = kernel.views.queries.systems.paths.values()
+    rows._holders = looked = Looked(rows._holders)
+    kernel.close(reader)
+    assert {f"{PATH}/2"} == looked.at
+    assert {f"{PATH}/1"} == set(rows._holders)
+    assert 1 == len(rows._noted)
+
+
+class Looked(dict):
+    """A map that notes which keys are asked for, or all."""
+
+    def __init__(self, known):
+        super().__init__(known)
+        self.at = set()
+
+    def __getitem__(self, key):
+        self.at.add(key)
+        return super().__getitem__(key)
+
+    def items(self):
+        self.at |= set(self)
+        return super().items()
+
+
 # -- bounds ----------------------------------------------------------------------------------------
 
 

@@ -45,6 +45,8 @@ class RowQueries(Subscriber):
         """Those that do not know their rows: every report may concern them."""
         self._holders: dict[str, dict[str, None]] = {}
         """The keys of views that have a row, by its topic; some have it no longer."""
+        self._noted: dict[str, set[str]] = {}
+        """The topics at which a view is noted so, by its key."""
 
     def __len__(self) -> int:
         return len(self._views)
@@ -61,8 +63,9 @@ class RowQueries(Subscriber):
         del self._views[key]
         self._unknown.pop(key, None)
         self._index.remove(key)
-        for topic, keys in list(self._holders.items()):
-            keys.pop(key, None)
+        for topic in self._noted.pop(key, ()):
+            keys = self._holders[topic]
+            del keys[key]
             if not keys:
                 del self._holders[topic]
 
@@ -72,7 +75,10 @@ class RowQueries(Subscriber):
             return
         name = event.topic[len(self._path) + 1 :]
         row = self._rows(name).row(name, whole=False)
-        keys = dict.fromkeys([*self._holders.pop(event.topic, ()), *self._unknown])
+        keys = self._holders.pop(event.topic, {})
+        for key in keys:
+            self._noted[key].discard(event.topic)
+        keys |= dict.fromkeys(self._unknown)
         if row is not None:
             keys |= dict.fromkeys(self._index.find(name, row))
         readers: dict[QueryReader, None] = {}
@@ -89,13 +95,17 @@ class RowQueries(Subscriber):
         if not view.is_known:
             self._unknown[key] = view
         elif view.has(topic):
-            self._holders.setdefault(topic, {})[key] = None
+            self._hold(key, topic)
 
     def loaded(self, view: RowView, topics: Iterable[str]) -> None:
         """Take note that a view knows its rows, and has those at some topics."""
         self._unknown.pop(view.query.key, None)
         for topic in topics:
-            self._holders.setdefault(topic, {})[view.query.key] = None
+            self._hold(view.query.key, topic)
+
+    def _hold(self, key: str, topic: str) -> None:
+        self._holders.setdefault(topic, {})[key] = None
+        self._noted.setdefault(key, set()).add(topic)
 
     def fall_behind(self, event: Event) -> None:
         """Do nothing: rows are in no log."""
