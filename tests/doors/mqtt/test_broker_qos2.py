@@ -229,6 +229,17 @@ async def test_the_wrong_answer(world, qos, answer):
     assert (Disconnect, 0x82) == (type(told), told.reason)
 
 
+async def test_the_wrong_answer_completes_nothing(world):
+    """MQTT-4.4.0-1: a session that waits is sent the message again."""
+    peer = await world.subscribed("a", qos=2, connect={"properties": HOUR})
+    await (await world.connected("p")).ask(message(1))
+    (publish,) = await peer.hear()
+    await peer.ask(Puback(publish.packet_id))
+    again = await connected(world, client_id="s")
+    (repeat,) = again.later
+    assert (publish.packet_id, True) == (repeat.packet_id, repeat.dup)
+
+
 async def test_receive_maximum_counts_until_pubcomp(world):
     """MQTT-3.3.4-9, 4.9: a QoS 2 publish takes its place until it is complete."""
     from mqtt_server import MqttServer

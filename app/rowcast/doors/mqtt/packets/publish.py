@@ -20,6 +20,7 @@ from rowcast.doors.mqtt.packets.messages import condition_of, describe, mark_fro
 from rowcast.mqtt.packets import MQTT_5, Puback, Publish, Pubrec
 from rowcast.mqtt.reasons import PacketType, Reason
 from rowcast.mqtt.violations import Violation, protocol_error
+from rowcast.mqtt.window import Flight
 from rowcast.writes.write import Done, Outcome, Receipt
 
 if TYPE_CHECKING:
@@ -283,10 +284,13 @@ def on_pubacks(client: "Client", packets: list[Puback]) -> None:
     session = client.session
     if session is None:  # the table of legal packets refuses it
         return
+    window = session.window
     for packet in packets:
-        item = session.window.acknowledge(packet.packet_id)
+        known = window.item(packet.packet_id)
+        item = known.item if type(known) is Flight else known
         if type(item) is CompactInflight or (type(item) is Sent and item.qos == 2):
             raise protocol_error("A PUBLISH of QoS 2 must be answered with PUBREC, not PUBACK.")
+        window.acknowledge(packet.packet_id)
         if client.timed:
             end_timing(client, session, packet.packet_id)
         if session.sharing is not None and type(item) is Sent:
