@@ -410,3 +410,23 @@ async def test_v5_m3_alarms_that_satisfy_conditions_are_followed():
         await work
         await check()
     assert ["current", "enter", "change", "change", "change", "leave"] == steps
+
+
+async def test_a_read_that_fails_for_a_moment_is_tried_again(monkeypatch):
+    """What a result has written is read from the log; alarms do not stop for a slow disk."""
+    it = await server()
+    it.alarms.retry_seconds = 0
+    read, errors = it.server.kernel.reader.page, [Error(Code.BUSY, "the disk is slow")] * 2
+
+    async def page(*arguments):
+        if errors:
+            raise errors.pop()
+        return await read(*arguments)
+
+    monkeypatch.setattr(it.server.kernel.reader, "page", page)
+    it.alarms.fall_behind(None)
+    await it.write(85)
+    await it.turn()
+    assert ([], 1) == (errors, len(it.feature._states))
+    await it.write(70)
+    assert 0 == len(it.feature._states)

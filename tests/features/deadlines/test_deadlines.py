@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from build import ANN, KEY, NOW, Listener, Server, turns
+from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, PUT, Event
 from rowcast.core.queries import Query
 from rowcast.core.tables import Table
@@ -107,6 +108,38 @@ async def test_silence_is_told_once_with_the_time_of_the_last_word():
     assert {"last_seen": "2023-11-14T22:13:20.000Z", "deadline_seconds": 30} == facts
     assert NOW + 30 == pytest.approx(told.events[0].version / 1e6, abs=0.1)
     assert (["Sensor/1"], []) == (await stale(room), await stale(room, wanted=False))
+
+
+async def test_reads_that_fail_for_a_moment_are_tried_again(monkeypatch):
+    """A disk may be slow when the server starts, or when a result has come."""
+    room = Server(TABLES)
+    await room.put("Sensor/1")
+    room.time += 40
+    reader, errors = room.kernel.reader, []
+
+    def failing(name):
+        read = getattr(reader, name)
+
+        async def fails_first(*arguments):
+            if name not in errors:
+                errors.append(name)
+                raise Error(Code.BUSY, "the disk is slow")
+            return await read(*arguments)
+
+        monkeypatch.setattr(reader, name, fails_first)
+
+    failing("scan")
+    failing("page")
+    deadlines = Deadlines(room.kernel, TABLES, room.now)
+    deadlines._loop, deadlines.retry_seconds = Timers(room), 0
+    await deadlines.start()
+    deadlines._look()
+    assert (["scan"], ["Sensor/1"]) == (errors, list(deadlines._stale))
+    room.kernel.bus.remove(TopicFilter("Sensor/#"), deadlines)  # it is not offered what comes
+    event = (await room.put("Sensor/1")).event
+    deadlines.fall_behind(event)
+    await turns(20)
+    assert (["scan", "page"], []) == (errors, list(deadlines._stale))
 
 
 async def test_who_writes_in_time_is_never_stale():

@@ -64,6 +64,7 @@ class Alarms(Subscriber):
 
     changes_per_commit = ALARM_CHANGES_PER_COMMIT
     checkpoint_events = ALARM_CHECKPOINT_EVENTS
+    retry_seconds = ALARM_RETRY_SECONDS
 
     _timer_at = 0.0  # uvloop's handle of a call that is due at once cannot say when
 
@@ -193,11 +194,12 @@ class Alarms(Subscriber):
             self.behind.run(self._follow())
 
     async def _follow(self) -> None:
-        try:
-            await self._catch_up(live=True)
-        except Error:  # the next start reads on from the position that is stored
-            log.exception("alarms no longer follow the log")
-            return
+        while not self._live:
+            try:
+                await self._catch_up(live=True)
+            except Error as error:  # such as BUSY, of a disk that is slow for a moment
+                log.warning("alarms read the log later: %s", error.message)
+                await asyncio.sleep(self.retry_seconds)
         self._flush_soon()
         self._arm()
 

@@ -45,6 +45,7 @@ _GONE = 0.0
 class Deadlines(Subscriber):
     """The records of tables with a deadline: last writes, and stale ones."""
 
+    retry_seconds = DEADLINE_RETRY_SECONDS
     _timer_at = 0.0  # uvloop's handle of a call that is due at once cannot say when
 
     def __init__(
@@ -109,15 +110,22 @@ class Deadlines(Subscriber):
         upto = self._kernel.committer.announced
         try:
             while after < upto:
-                page = await self._kernel.reader.page(after, LOG_PAGE_EVENTS, [table])
+                try:
+                    page = await self._kernel.reader.page(after, LOG_PAGE_EVENTS, [table])
+                except Error as error:
+                    await self._pause(error)
+                    continue
                 for event in page.events:
                     if event.topic not in met and event.kind in RETAINED:
                         self._take(event, table.deadline_seconds)
                 after = page.upto
-        except Error:
-            log.exception("deadlines of %s lack some writes", table.name)
         finally:
             self._met = [one for one in self._met if one is not met]
+
+    async def _pause(self, error: Error) -> None:
+        """Wait after a read that failed, such as BUSY of a disk that is slow for a moment."""
+        log.warning("deadlines are worked out later: %s", error.message)
+        await asyncio.sleep(self.retry_seconds)
 
     def _take(self, event: Event, after: float) -> None:
         if event.kind == DELETE:
@@ -232,16 +240,21 @@ class Deadlines(Subscriber):
 
     async def start(self) -> None:
         """Compute stale records from stored ones, and correct ``$stale/``."""
-        try:
-            told = await self._told()
-            for table in self._tables:
-                await self._read(table, told)
-            for topic in (
-                told - self._stale - self._derived
-            ):  # deleted, fresh, or without a deadline now
-                self._return(topic)
-        except Error:
-            log.exception("deadlines could not be worked out; only what is written counts")
+        while self._starting:
+            try:
+                await self._work_out()
+            except Error as error:
+                await self._pause(error)
+
+    async def _work_out(self) -> None:
+        """Do that; it can be repeated from the beginning."""
+        told = await self._told()
+        for table in self._tables:
+            await self._read(table, told)
+        for topic in (
+            told - self._stale - self._derived
+        ):  # deleted, fresh, or without a deadline now
+            self._return(topic)
         self._starting = False
 
     async def _told(self) -> set[str]:
