@@ -135,6 +135,27 @@ async def test_a_dead_letter_is_discarded_and_the_oldest_makes_room():
     assert (1, 1) == (len(await rows(it)), len(it.store.states("alarms/calls")))
 
 
+async def test_a_webhook_that_takes_nothing_leaves_room_for_others():
+    """Also one whose notifications still wait when the settings have it no more."""
+    day, night = ({"name": it, "url": f"https://{it}.example/"} for it in ("day", "night"))
+    it = await server(sensor(0, webhook="night"), webhooks=(night,))
+
+    async def hang(*_):
+        await asyncio.Event().wait()
+
+    it.feature.webhooks._post = hang
+    for number in range(3):
+        await it.write(85, f"Sensor/{number}")
+    await it.turn()
+    later = AlarmServer(sensor(0, webhook="day"), store=it.store, webhooks=(day,))
+    later.time += 1
+    it = await later.start()
+    it.feature.webhooks._waiting_max = 3
+    await it.write(85, "Sensor/4")
+    await it.turn()
+    assert (1, 0, 3) == (len(it.posted), it.feature.webhooks.dead, it.feature.webhooks.waiting)
+
+
 async def test_an_alarm_names_its_webhook_and_an_unknown_one_stops_the_start():
     other = ({"name": "night", "url": "https://night.example/"},)
     it = await server(sensor(0, webhook="night"), webhooks=other)

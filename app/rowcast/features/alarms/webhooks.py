@@ -139,12 +139,22 @@ class Webhooks:
     def add(self, calls: Sequence[Call]) -> None:
         """Send stored notifications."""
         for call in calls:
-            if self.waiting >= self._waiting_max:
+            if not self._has_room(call.webhook):
                 why = f"{self.waiting} notifications were waiting already"
                 self._bury(replace(call, problem=why))
                 continue
             self._calls[call.id] = call
             self._wake(call)
+
+    def _has_room(self, webhook: str) -> bool:
+        """Whether a further notification may wait: each webhook has a share of its own.
+
+        So one that takes nothing, or is configured no more, leaves room for those of the others.
+        """
+        if self.waiting < self._waiting_max:
+            return True
+        own = sum(it.webhook == webhook and not it.dead for it in self._calls.values())
+        return own < self._waiting_max // len(self._receivers)
 
     def restore(self, facts: Facts) -> None:
         """Restore stored notifications."""
