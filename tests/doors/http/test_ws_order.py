@@ -145,7 +145,8 @@ async def test_a_write_does_not_overtake_a_transaction_before_it(doors):
     async with doors.ws() as peer:
         for number in range(0, 20, 2):
             writes = [{"op": "put", "topic": "Dog/1", "value": {"n": number}}]
-            await say(peer, id=number, op="message", topic="$tx", value=writes)
+            topic = ("$tx", "/$tx")[number % 4 // 2]
+            await say(peer, id=number, op="message", topic=topic, value=writes)
             await say(peer, id=number + 1, op="put", topic="Dog/1", value={"n": number + 1})
         answers = await hear(peer, 20)
     assert list(range(20)) == [each["ack"] for each in answers]

@@ -240,7 +240,7 @@ async def _delete(socket: "Socket", fields: Fields) -> None:
 
 async def _message(socket: "Socket", fields: Fields) -> None:
     _write(socket, fields, MESSAGE)
-    if fields["topic"] == TRANSACTIONS:  # it writes elsewhere, later than what follows it would
+    if fields["topic"].removeprefix("/") == TRANSACTIONS:  # it writes elsewhere, and later
         await socket.settled()
 
 
