@@ -98,3 +98,18 @@ class LoopTurns:
             if number and self._clock() >= over:
                 over = await self.take()
             yield item
+
+
+class JoinedTurns(LoopTurns):
+    """The turns of work that many ask for at once, who wait for each other: one asks for all."""
+
+    def __init__(self, turns: LoopTurns) -> None:
+        super().__init__()
+        self._turns = turns
+        self._clock = turns._clock
+        self._one = asyncio.Semaphore(1)
+
+    async def take(self) -> float:
+        """Wait for a turn behind all who have asked before; return when its slice is over."""
+        async with self._one:
+            return await self._turns.take()

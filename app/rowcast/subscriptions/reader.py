@@ -7,6 +7,7 @@ rows, rows of topic tables), and the counters of losses. It knows no callers.
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import Executor
+from functools import cached_property
 from typing import Protocol
 
 from rowcast.core.errors import Error
@@ -25,7 +26,7 @@ from rowcast.core.tables import Table
 from rowcast.core.topic_tables import LogSource, sources_of
 from rowcast.core.topics import TopicFilter
 from rowcast.reads.log_pages import LogPage
-from rowcast.reads.loop_turns import LoopTurns
+from rowcast.reads.loop_turns import JoinedTurns, LoopTurns
 from rowcast.reads.record_cache import RecordCache
 from rowcast.reads.row_limits import USUAL, RowLimits
 from rowcast.reads.source_heads import SourceHeads
@@ -114,6 +115,11 @@ class Reader(StoreReader):
         """Listeners for deliveries."""
         self.acknowledged: list[Acknowledged] = []
         """Listeners for acknowledgements."""
+
+    @cached_property
+    def row_turns(self) -> LoopTurns:
+        """Of live queries that read rows of ``$SYS``: one client may begin a thousand of them."""
+        return JoinedTurns(self.turns)
 
     def rows(self, topics: TopicFilter) -> RowFilter | None:
         """Return a filter's row filter for a topic table; None if it names no such table."""

@@ -9,7 +9,6 @@ import asyncio
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Final
 
 from rowcast.codecs import JSON, encode
@@ -18,7 +17,6 @@ from rowcast.core.conditions import Where, holds
 from rowcast.core.errors import Code, Error
 from rowcast.core.evaluation import order_key, project
 from rowcast.core.events import PUT, Event, Record
-from rowcast.core.limits import SYSTEM_ROWS_SLICE
 from rowcast.core.queries import Query
 from rowcast.core.query_limits import (
     LIVE_ROWS_BYTES_MAX,
@@ -321,11 +319,10 @@ class RowView(HeldView):
         rows = self._rows("")
         await rows.refresh()
         entries: dict[str, Entry] = {}
-        names = iter(list(rows.names()))
-        while some := list(islice(names, SYSTEM_ROWS_SLICE)):
-            for topic in filter(is_topic, [f"{self.query.path}/{name}" for name in some]):
+        async for name in self.reader.row_turns.each(list(rows.names())):
+            topic = f"{self.query.path}/{name}"
+            if is_topic(topic):
                 self._put(entries, topic)
-            await asyncio.sleep(0)
         if not self._has_all:
             return
         for event in self._held or ():
