@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from unittest import mock
 
 from query_readers import query_server
 
@@ -73,3 +74,14 @@ async def turns_of(work):
         await asyncio.sleep(0)
         count += 1
     return count, task.result()
+
+
+async def most_in_a_turn(of, name, work):
+    """Return how often a method was called in one turn of the loop at most, until work is done."""
+    with mock.patch.object(of, name, autospec=True, side_effect=getattr(of, name)) as called:
+        task, most, before = asyncio.ensure_future(work), 0, 0
+        while not task.done():
+            await asyncio.sleep(0)
+            before, most = called.call_count, max(most, called.call_count - before)
+    await task
+    return most

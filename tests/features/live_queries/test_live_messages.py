@@ -5,7 +5,7 @@ from unittest import mock
 import pytest
 from message_readers import DOORS, TABLE, run_messages, trim
 from query_readers import WRITER, Sse, Ws, query_server, turns
-from related_dogs import watch
+from related_dogs import most_in_a_turn, watch
 from row_readers import NOTHING, RowMqtt, RowOldMqtt
 
 from asgi import Asgi
@@ -22,6 +22,7 @@ from rowcast.features.live_queries.feature import LiveQueriesOfTables
 from rowcast.features.live_queries.message_view import MessageView
 from rowcast.features.undeclared_topics.topic_tables import TopicSettings
 from rowcast.kernel.reauthorization import stay
+from rowcast.reads.loop_turns import LOOP_TURN_ITEMS
 from rowcast.store.store import Keep
 from topic_watch import AT_ONCE
 
@@ -221,6 +222,16 @@ async def test_a_planted_mistake_in_messages_is_noticed(of, name, mistake):
     with mock.patch.object(of, name, mistake), pytest.raises(AssertionError):
         for seed in range(12):
             await run_messages(seed, writes=20, cuts=0, doors=[Sse])
+
+
+async def test_m3_p2_others_have_their_turn_while_messages_are_read():
+    """M3, P2: a query holds ten thousand rows, and each is made on the loop."""
+    server = opened_server()
+    await say(server, *range(400))
+    reader, _ = await watch(server.kernel, HOT, ANY)
+    (view,) = server.kernel.views.queries.messages.views
+    assert await most_in_a_turn(MessageView, "_placed", view.known()) <= LOOP_TURN_ITEMS
+    server.kernel.close(reader)
 
 
 # -- rights, and bounds ----------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from unittest import mock
 
 import pytest
 from query_readers import Mqtt, OldMqtt, QueryServer, Sse, Ws, query_server
+from related_dogs import most_in_a_turn
 
 import mqtt_server as mqtt
 from build import turns
@@ -16,9 +17,13 @@ from rowcast.core.events import DELETE, PUT, Event
 from rowcast.core.query_topics import named_filter
 from rowcast.core.tables import Attribute, Table, Type
 from rowcast.core.topics import TopicFilter
+from rowcast.features.live_queries.feature import LiveQueriesOfTables
 from rowcast.features.live_queries.live_queries import LiveQueries
+from rowcast.features.live_queries.window import Window
 from rowcast.features.live_queries.window_order import WindowOrder
+from rowcast.features.live_queries.window_replay import replay
 from rowcast.kernel.reauthorization import stay
+from rowcast.reads.loop_turns import LOOP_TURN_ITEMS
 from rowcast.subscriptions.live_query import step_of
 from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
 
@@ -295,6 +300,30 @@ async def test_m3_a_write_beside_all_windows_touches_none(hot):
 
 
 # -- sessions --------------------------------------------------------------------------------------
+
+
+async def test_m3_p2_others_have_their_turn_while_a_window_is_read():
+    """M3, P2: where most is withheld, a hundred thousand records are read for ten."""
+    server = Rightful(features=[LiveQueriesOfTables()])
+    for number in range(400):
+        await server.write(f"Cat/{number}", {"name": "x"})
+    await server.rule("all", filter="#", actions=["all"])
+    await server.rule("no", filter="Cat/+", effect="deny", actions=["read"], users=["ann"])
+    reader, _ = await watch(server.kernel, "$query/Cat/limit(10)", person("ann"))
+    (window,) = server.kernel.views.queries.windows
+    assert await most_in_a_turn(Window, "entry", window.known()) <= LOOP_TURN_ITEMS
+    server.kernel.close(reader)
+
+
+async def test_m3_p2_others_have_their_turn_while_a_window_is_put_back(hot):
+    """M3, P2: ten thousand records may have been written since its reader left."""
+    since = hot.server.committer.announced
+    for number in range(400):
+        await hot.write(put(number, temp=30))
+    await watch(hot.server.kernel, f"$query/Sensor/{TOP}", Caller("a", ALL, "sse"))
+    (window,) = hot.server.kernel.views.queries.windows
+    await window.known()
+    assert await most_in_a_turn(Window, "entry", replay(window, since)) <= LOOP_TURN_ITEMS
 
 
 async def test_m3_messages_of_a_window_in_flight_at_a_kill_are_the_same_again():

@@ -23,6 +23,7 @@ from rowcast.features.live_queries.row_view import HeldView, OrderedRows, RowQue
 from rowcast.features.live_queries.shared_view import Room
 from rowcast.features.live_queries.window_order import Entry, WindowStep
 from rowcast.kernel.kernel import Kernel
+from rowcast.reads.loop_turns import each
 from rowcast.rows.row_ranges import direction_of
 from rowcast.rows.topic_rows import View, row_of
 from rowcast.store.store import Page
@@ -154,7 +155,7 @@ class MessageView(HeldView):
             raise self._too_many()
         entries = [
             self._placed(row, cast("dict[str, object]", row.decoded), row.seq)
-            for row in page.records
+            async for row in each(page.records)
         ]
         if not self._has_all:
             return

@@ -27,6 +27,7 @@ from rowcast.core.tables import Table
 from rowcast.features.live_queries.shared_view import SharedView
 from rowcast.features.live_queries.table_values import TableValues
 from rowcast.features.live_queries.window_order import Entry, WindowOrder, WindowStep
+from rowcast.reads.loop_turns import each
 from rowcast.seams.visibility import Visibility
 from rowcast.subscriptions.live_query import Step, as_step, numbered
 from rowcast.subscriptions.reader import Reader
@@ -162,7 +163,7 @@ class Window(SharedView):
         table, asked = self.query.table, most
         while True:
             page = await self.reader.search(table, replace(query, limit=asked, offset=0))
-            found = [self.entry(record) for record in page.records]
+            found = [self.entry(record) async for record in each(page.records)]
             entries = [entry for entry in found if entry is not None]
             if not page.after or len(entries) >= most or not found:
                 break

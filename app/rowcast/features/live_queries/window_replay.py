@@ -14,6 +14,7 @@ from rowcast.features.live_queries.window import Window
 from rowcast.features.live_queries.window_order import WindowOrder
 from rowcast.reads.before_image import Unsure, before_of
 from rowcast.reads.log_pages import LogPage
+from rowcast.reads.loop_turns import each
 from rowcast.subscriptions.live_query import Unknown
 
 TRIMMED: Final = "no longer in the log"
@@ -71,10 +72,10 @@ async def replay(
         if since is None or since >= position:
             return Replay(window, order, position, position)
         touched = await _touched(window, since, position, touched_max)
-        for topic in touched:
+        async for topic in each(list(touched)):
             order.put(topic, None)
         if order.is_enough:  # of records that nobody touched: so it stays enough
-            for topic, before in touched.items():
+            async for topic, before in each(list(touched.items())):
                 order.put(topic, window.entry(before))
             return Replay(window, order, since, position)
         least = window.query.extent.known + len(touched)
