@@ -1,12 +1,13 @@
 """Topic rules as rows, and what explains them (L6, L9, L10, L17, M9)."""
 
+import asyncio
 from contextlib import suppress
 
 import pytest
 
 from build import code_of, refusal
 from rightful import ANN, BEN, BOTH, ROOT, VET, Rightful, person
-from rowcast.core.callers import Grants
+from rowcast.core.callers import ALL, Grants
 from rowcast.core.conditions import Condition, Operator
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PATCH
@@ -143,6 +144,18 @@ async def test_a_rule_lasts_and_can_be_changed_and_removed(world):
     await world.write(f"{PATH}/no", None, ROOT, DELETE)
     await world.write("a/b", {}, BEN)
     assert Code.NOT_FOUND == await refusal(world.write(f"{PATH}/no", None, ROOT, DELETE))
+
+
+async def test_l10_two_changes_of_one_rule_at_a_time_are_both_kept(world):
+    """L10: each is acknowledged, so neither is undone by the other."""
+    await world.rule("guests", filter="Cat/#", actions=["read"], roles=["guest"])
+    topic, ben = f"{PATH}/guests", person("ben", "admin", grants=ALL)
+    await asyncio.gather(
+        world.write(topic, {"effect": "deny"}, ROOT, PATCH),
+        world.write(topic, {"roles": ["guest", "vet"]}, ben, PATCH),
+    )
+    kept = await world.value(topic, ROOT)
+    assert ("deny", ["guest", "vet"]) == (kept.get("effect"), kept["roles"])
 
 
 async def test_l10_rules_of_before_are_seen_by_administrators_only():

@@ -12,6 +12,7 @@ rules is stored as a fact, because the log still has them after the last one is 
 queries are notified of each change, before it takes effect: who may no longer read it has it leave.
 """
 
+import asyncio
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, Final
@@ -48,6 +49,8 @@ class RuleTable:
         self._rights = rights
         self.rows: dict[str, Facts] = {}
         self._rules: dict[str, TopicRule] = {}
+        self.changing = asyncio.Lock()
+        """Held from a look at a rule until its change is in effect."""
         self.changed: Callable[[str], object] = lambda _name: None
         """Called with the name of each rule that was put or removed."""
 
@@ -148,6 +151,10 @@ class RowsOfRules(SystemRows):
 
     async def put(self, value: object) -> None:
         """Create or replace a rule."""
+        async with self.table.changing:
+            await self._put(value)
+
+    async def _put(self, value: object) -> None:
         facts = {key: item for key, item in _map(value).items() if key != "id"}
         rule = self.table.judge(self.id, facts)
         self.table.remember()
@@ -156,17 +163,19 @@ class RowsOfRules(SystemRows):
 
     async def patch(self, value: object) -> None:
         """Change parts of a rule."""
-        known = self.table.rows.get(self.id)
-        if known is None:
-            raise _nothing(self.id)
-        await self.put(merge_patch(dict(known), value))
+        async with self.table.changing:
+            known = self.table.rows.get(self.id)
+            if known is None:
+                raise _nothing(self.id)
+            await self._put(merge_patch(dict(known), value))
 
     async def delete(self) -> None:
         """Delete a rule."""
-        if self.id not in self.table.rows:
-            raise _nothing(self.id)
-        self.receipt = await self._keep(DELETE, None)
-        self.table.remove(self.id)
+        async with self.table.changing:
+            if self.id not in self.table.rows:
+                raise _nothing(self.id)
+            self.receipt = await self._keep(DELETE, None)
+            self.table.remove(self.id)
 
     async def post(self, value: object) -> object:  # noqa: ARG002 - whatever it is
         """Refuse: a rule needs a meaningful name."""
