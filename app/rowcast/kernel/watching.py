@@ -10,10 +10,12 @@ from collections.abc import AsyncIterable, Sequence
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Error
 from rowcast.core.topics import TopicFilter
+from rowcast.kernel.reauthorization import Reauthorization
 from rowcast.kernel.row_views import Views
 from rowcast.routes.registry import Registry
 from rowcast.routes.resource import Incoming, Resource
 from rowcast.seams.seams import Seams
+from rowcast.subscriptions.live_query import RIGHTS_CHANGE
 from rowcast.subscriptions.offered import check_offered, check_published
 from rowcast.subscriptions.reader import Reader
 from rowcast.subscriptions.stage import Stage, chained
@@ -31,6 +33,7 @@ class Watching(Seams):
     committer: Committer
     reader: Reader
     views: Views
+    reauthorization: Reauthorization
 
     def cursor(self, seq: int) -> str:
         """Return the cursor of a position in this log."""
@@ -54,10 +57,13 @@ class Watching(Seams):
 
         ``since`` is a cursor or a position to continue after; it overrides ``current``, which
         requests the current records. A cursor of another log, or beyond its head, causes one RESET
-        and then the current records (C11). ``asked``: authorisation and hooks were done before.
+        and then the current records (C11). ``asked``: authorisation and hooks were done before;
+        what has changed since is looked at again.
         Raises INVALID, DENIED.
         """
-        if not asked:
+        if asked:
+            caller, since = self._judged_again(subscription, interest, caller, since)
+        else:
             self.authorise(interest, caller)
         topics = interest.topics
         self.attach_caller(subscription, caller)
@@ -77,6 +83,38 @@ class Watching(Seams):
         self.tell_subscribed(subscription.owner, topics)
         self.hooks.subscribed(caller, interest)
         return True
+
+    def _judged_again(
+        self,
+        subscription: Subscription,
+        interest: SubscribedFilter,
+        caller: Caller,
+        since: str | int | None,
+    ) -> tuple[Caller, str | int | None]:
+        """Return the caller as it is now, and where it may begin; raises as ``judge_again``."""
+        before = interest.query
+        caller = self.judge_again(interest, caller)
+        query = interest.query
+        if query is before or query is None or query.continues(before) or since is None:
+            return caller, since
+        token = since if isinstance(since, str) else self.cursor(since)
+        subscription.restart(RIGHTS_CHANGE, token, interest)
+        return caller, None
+
+    def judge_again(self, interest: SubscribedFilter, caller: Caller) -> Caller:
+        """Return the caller as it is now, for an interest that was authorised before.
+
+        Rights may have changed since, while hooks or the log were waited for. Raises
+        UNAUTHENTICATED, DENIED and INVALID.
+        """
+        if interest.judged == self.reauthorization.revision:
+            return caller
+        caller = self.reauthorization.current(caller)
+        if interest.judged >= 0:
+            self.authorise_watch(interest.watched, caller)
+            if interest.query is not None:
+                self.views.plan(interest, caller)
+        return caller
 
     def _position(
         self, subscription: Subscription, interest: SubscribedFilter, since: str | int | None
@@ -121,6 +159,7 @@ class Watching(Seams):
     ) -> None:
         self.views.plan(interest, caller)
         self.authorise_watch(interest.watched, caller)
+        interest.judged = self.reauthorization.revision
         if not connects:
             text = interest.watched.text
             check_published(text, self.registry.silent, self.registry.paths)

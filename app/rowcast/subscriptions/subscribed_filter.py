@@ -19,7 +19,8 @@ Pair = tuple[Event, "SubscribedFilter | None"]
 class SubscribedFilter:
     """One filter of a subscription, with its delivery options.
 
-    ``floor`` is the position after which logged events count for it. The rest belongs to the door:
+    ``floor`` is the position after which logged events count for it. ``judged`` is the revision of
+    rights by which it was authorised; -1: it goes with one that was. The rest belongs to the door:
     the MQTT options (3.8.3.1), which the kernel only stores.
     """
 
@@ -33,6 +34,7 @@ class SubscribedFilter:
         "form",
         "gaps",
         "identifiers",
+        "judged",
         "local_floor",
         "marks",
         "merged",
@@ -81,8 +83,8 @@ class SubscribedFilter:
         that is longer; None: each value, whatever a table declares."""
         self.asked = ""
         """The filter as the reader wrote it, where ``topics`` differs: a hook, or a live query."""
-        self.floor = 0
-        self.local_floor = 0
+        self.judged = -1
+        self.floor = self.local_floor = 0
         """The position after which ``no_local`` applies."""
         self.doubt = 0
         """The position up to which events may have been delivered before the server was killed:

@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import pytest
 
-from build import code_of, refusal
+from build import code_of, refusal, turns
 from rightful import ANN, BEN, BOTH, ROOT, VET, Rightful, person
 from rowcast.core.callers import ALL, Grants
 from rowcast.core.conditions import Condition, Operator
@@ -16,6 +16,7 @@ from rowcast.core.topics import TopicFilter, is_pattern
 from rowcast.features.rights.explain import PATH as POLICY
 from rowcast.features.rights.rule_rows import OWNER, PATH, RuleTable
 from rowcast.kernel.reauthorization import stay
+from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
 
 
 @pytest.fixture
@@ -213,6 +214,54 @@ async def test_live_readers_are_judged_by_the_newest_rules(world):
     await world.write("home/2", {})
     await world.write("home/3", {})
     assert ["home/1", "home/3"] == [topic for _, topic, _ in await world.heard(reader)]
+
+
+def change(kernel, caller):
+    """Let everybody be somebody else from now on."""
+    kernel.reauthorization.judges.append(lambda _: caller)
+    kernel.reauthorization.changed()
+
+
+async def test_m9_l8_rights_that_change_while_a_filter_begins_count(world):
+    """M9, L8: a connection that waits for the log does not go on with the rights of before."""
+    kernel, vet = world.kernel, person("vi", "vet", door="ws")
+    reader = world.watch("Dog/#", vet)
+    late = SubscribedFilter(TopicFilter("Cat/#"), marks=False)
+    await kernel.authorise_waiting(late, vet)
+    change(kernel, person("vi", door="ws"))
+    stay(kernel, reader)
+    kernel.watch(reader, late, vet, current=False, asked=True)
+    await world.write("Dog/7", {"owner": "ben"})
+    await world.write("Cat/7", {"name": "tom"})
+    assert ["Cat/7"] == [topic for _, topic, _ in await world.heard(reader)]
+
+
+async def test_m9_l8_a_filter_that_is_not_allowed_any_more_does_not_begin(world):
+    """M9, L8: a rule may come while it waits for the log; so may the end of a user."""
+    kernel = world.kernel
+    reader, late = world.watch("Dog/#", ANN), SubscribedFilter(TopicFilter("Cat/#"))
+    await kernel.authorise_waiting(late, ANN)
+    await world.rule("no", filter="Cat/#", effect="deny", actions=["read", "subscribe"])
+    with pytest.raises(Error) as refused:
+        kernel.watch(reader, late, ANN, asked=True)
+    assert Code.DENIED == refused.value.code
+    assert "Cat/#" not in reader.interests
+
+
+async def test_m3_m9_a_live_query_begins_with_the_rights_of_now(world):
+    """M3, M9: it was planned before its cursor was waited for."""
+    kernel, vet = world.kernel, person("vi", "vet", door="ws")
+    since = kernel.committer.announced
+    reader, late = Subscription(world.reader), SubscribedFilter(TopicFilter("$query/Dog/"))
+    await kernel.authorise_waiting(late, vet)
+    change(kernel, person("vi", door="ws"))
+    kernel.watch(reader, late, vet, since, asked=True)
+    await world.write("Dog/7", {"owner": "ben"})
+    found = []
+    for _ in range(8):
+        found += [(event.kind, event.topic) for event, _ in reader.take(100)]
+        await turns(6)
+    assert [("reset", ""), ("current", "")] == found
 
 
 async def test_the_policy_explains_itself(world):
