@@ -1,13 +1,17 @@
 """Hooks see shared subscriptions as any others (G4, G6, G8, G18; X2)."""
 
+import asyncio
+from dataclasses import replace
+
 import pytest
 from shared_workers import SHARE, ended, publish, returned, texts, worker
 
 from mqtt_server import MqttServer, payloads
+from rowcast.core.callers import NONE
 from rowcast.core.errors import Code, Error
 from rowcast.core.topics import TopicFilter
 from rowcast.features.hooks.hook import DROP, Hook
-from rowcast.mqtt.packets import Unsubscribe
+from rowcast.mqtt.packets import Subscribe, Subscription, Unsubscribe
 from rowcast.mqtt.reasons import Reason
 
 
@@ -122,3 +126,24 @@ async def test_a_share_that_means_another_filter_now_leaves_the_one_before(world
     world.kernel.hooks.add(Guide())
     assert (1,) == await one.peer.subscribe("$share/g/old/#", qos=1)
     assert ["a/#"] == [group.topics.text for group in world.groups]
+
+
+@pytest.mark.parametrize("share", ["", "$share/g/"])
+async def test_l8_rights_that_change_while_a_hook_thinks_count(world, share):
+    """L8, G4: who may read nothing any more joins no group, either."""
+
+    class Thinker(Hook):
+        async def on_subscribe(self, caller, interest):
+            await thinking.wait()
+
+    thinking, access = asyncio.Event(), world.kernel.reauthorization
+    world.kernel.hooks.add(Thinker())
+    peer = await world.connected()
+    peer.send(Subscribe(7, (Subscription(f"{share}a", 1),)))
+    await world.turn()
+    access.judges.append(lambda caller: replace(caller, grants=NONE))
+    access.changed()
+    thinking.set()
+    (answer,) = await peer.hear()
+    assert (Reason.NOT_AUTHORIZED,) == answer.reasons
+    assert 0 == world.kernel.bus.subscriptions
