@@ -338,6 +338,17 @@ async def test_what_the_disk_refuses_is_written_again():
     assert 1 == len(await world.rows())
 
 
+async def test_a_row_that_is_too_large_holds_up_no_other():
+    """A group is as long as a client makes it, and its row is longer than its record."""
+    world = await World().start()
+    most = world.server.kernel.admission.payload_bytes_max
+    await world.write("long", at=BASE, site="x" * (most - 100), temp=1.0)
+    await world.write("a", at=BASE, site="s", temp=1.0)
+    async with asyncio.timeout(60):
+        await world.roll()
+    assert [row["temp_sum"] for row in (await world.rows()).values()] == [1.0]
+
+
 async def test_the_feature_follows_the_log_by_itself():
     world = await World().start()
     await world.write("1", at=BASE + 1, site="A", temp=1.0)

@@ -11,7 +11,7 @@ facts, and the position after it. So a kill neither loses nor repeats a reading.
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
@@ -212,6 +212,19 @@ class Rollup:
         said = [self.rule.digest, self.position, self._newest, self._floor]
         return Change(self._owner + _PLACE, _PLACE, encode(said, CBOR))
 
+    def rows(self, changed: Iterable[tuple[int, Group]]) -> list[Event]:
+        """Return the writes of rows that have changed, without those that are too large.
+
+        A group is as long as a client makes it: the refusal of one row would hold up all others.
+        """
+        made = [self.event(start, group) for start, group in changed]
+        most = self._kernel.admission.payload_bytes_max
+        found = [row for row in made if len(row.payload) <= most]
+        if left := len(made) - len(found):
+            words = "%s: %d rows are left out, because they have more than %d bytes"
+            log.warning(words, self.table.name, left, most)
+        return found
+
     def event(self, start: int, group: Group) -> Event:
         """Return the write of the row of a group in a period: its deletion if it has nothing."""
         moment = (_EPOCH + start * _MICROSECOND).isoformat().replace("+00:00", "Z")
@@ -283,7 +296,7 @@ class _Batch:
     def close(self) -> None:
         """Make the rows, and forget what changes no more."""
         rollup = self._rollup
-        self._events = [rollup.event(start, group) for start, group in self._dirty]
+        self._events = rollup.rows(self._dirty)
         for start in rollup.closing():
             rollup.periods.close(start)
             self._gone.append(Change(rollup.owner(start), "", None))
