@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 from websockets.frames import CloseCode
+from websockets.protocol import State
 from websockets.server import ServerProtocol
 
 from rowcast.core.errors import Code, Error
@@ -280,6 +281,10 @@ class SocketNode(Node):
     def __init__(self, refuses=False, dies=False):
         super().__init__()
         self.refuses, self.dies = refuses, dies
+        self.got, self.close = [], None
+        self.reads = asyncio.Event()
+        """Whether it reads more than the handshake."""
+        self.reads.set()
 
     async def serve(self, reader, writer):
         self.writers.append(writer)
@@ -288,9 +293,10 @@ class SocketNode(Node):
             protocol.receive_data(data)
             for event in protocol.events_received():
                 self.take(protocol, event, writer)
+            self.close = protocol.close_rcvd
             for out in protocol.data_to_send():
                 writer.write(out)
-        self.close = protocol.close_rcvd
+            await self.reads.wait()
         self.ended.set()
 
     def take(self, protocol, event, writer):
@@ -312,7 +318,9 @@ class SocketNode(Node):
             protocol.send_ping(b"")
             protocol.send_continuation(b"b", fin=True)
         elif event.opcode == 1:
-            protocol.send_text(event.data)
+            self.got.append(event.data)
+            if protocol.state is State.OPEN:
+                protocol.send_text(event.data)
         elif event.opcode == 2:
             protocol.send_binary(event.data)
 
@@ -377,6 +385,63 @@ async def test_the_end_of_a_client_arrives(code, told):
         await running
         await node.ended.wait()
     assert node.close.code == told
+
+
+async def test_a_close_without_a_code_arrives_as_one():
+    """A browser's ``close()``: with a code of another kind the client's will would be written."""
+    client = AsgiSocket()
+    client.messages.put_nowait({"type": "websocket.disconnect", "code": 1005, "reason": ""})
+    async with SocketNode() as node:
+        await client.run(node)
+        await node.ended.wait()
+    assert node.close.code == CloseCode.NO_STATUS_RCVD
+
+
+async def test_what_a_client_sent_before_it_left_is_passed_on():
+    """The answer to a command finds the client gone, while others are not passed on yet."""
+    client = AsgiSocket("one")
+    send = client.send
+
+    async def refuse(message):
+        await send(message)
+        if message["type"] == "websocket.send":
+            raise OSError("it has gone")
+
+    client.send = refuse
+    async with SocketNode() as node:
+        running = asyncio.create_task(client.run(node))
+        await until(lambda: len(client.sent) >= 2)
+        client.say("two")
+        client.messages.put_nowait({"type": "websocket.disconnect", "code": 1000, "reason": ""})
+        await running
+        await node.ended.wait()
+    assert node.got == [b"one", b"two"]
+    assert node.close.code == 1000
+
+
+async def test_a_connection_ends_once_the_other_node_has_read_all_of_it():
+    """Who ends it with answers that nobody has read takes away what is not read there."""
+    client = AsgiSocket("text")
+    async with SocketNode() as node:
+        node.reads.clear()
+        running = asyncio.create_task(client.run(node))
+        await until(client.messages.empty)
+        client.messages.put_nowait({"type": "websocket.disconnect", "code": 1000, "reason": ""})
+        await until(client.messages.empty)
+        node.reads.set()
+        await running
+        assert node.close is not None
+
+
+async def test_a_node_that_hangs_does_not_hold_a_client_that_left():
+    client = AsgiSocket()
+    client.messages.put_nowait({"type": "websocket.disconnect", "code": 1000, "reason": ""})
+    async with SocketNode() as node, asyncio.timeout(20):
+        node.reads.clear()
+        await sockets.pass_on(
+            node.open, client.scope, client.receive, client.send, close_seconds=0.01
+        )
+        node.reads.set()
 
 
 async def test_a_refused_handshake_is_refused_alike():

@@ -1,8 +1,9 @@
 """Passes on one WebSocket, message by message."""
 
 import asyncio
+from collections.abc import MutableMapping
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 from websockets.client import ClientProtocol
 from websockets.exceptions import InvalidHandshake, InvalidStatus
@@ -31,6 +32,9 @@ _OF_HANDSHAKE: Final = frozenset(
 )
 HANDSHAKE_SECONDS: Final = 10.0
 """For the other node to accept a socket, or to refuse it: hooks may be asked."""
+CLOSE_SECONDS: Final = 30.0
+"""For the other node to carry out what a client sent before it left, and to answer its close. Who
+ends the connection before that takes away what still waits there to be read (tcp(7))."""
 RESTART: Final = 1012
 """Service restart (RFC 6455, 7.4, IANA): connect again."""
 
@@ -49,6 +53,7 @@ async def pass_on(
     receive: Receive,
     send: Send,
     handshake_seconds: float = HANDSHAKE_SECONDS,
+    close_seconds: float = CLOSE_SECONDS,
 ) -> None:
     """Pass on a socket that is not accepted yet. Raises BUSY, or Refused, before it is."""
     upstream = await Upstream.open(open_far, scope)
@@ -63,6 +68,7 @@ async def pass_on(
         ]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(tasks[1:], timeout=close_seconds)
         finally:
             for task in tasks:
                 task.cancel()
@@ -92,6 +98,8 @@ class _RelayedSocket:
         self._protocol.send_request(request)
         self._parts: list[bytes] = []
         self._is_text = False
+        self._gone = False
+        """Whether the client has left; what it sent before that is still passed on."""
 
     async def _flush(self) -> None:
         for data in self._protocol.data_to_send():
@@ -140,8 +148,8 @@ class _RelayedSocket:
             while True:
                 message = await receive()
                 if message["type"] == "websocket.disconnect":
-                    code = message.get("code", CloseCode.NORMAL_CLOSURE)
-                    protocol.send_close(code if code in _SENDABLE else CloseCode.GOING_AWAY)
+                    self._gone = True
+                    protocol.send_close(_code_of(message))
                     await self._flush()
                     return
                 text = message.get("text")
@@ -166,8 +174,16 @@ class _RelayedSocket:
                 protocol.receive_data(data)
                 self._rest = [one for one in protocol.events_received() if isinstance(one, Frame)]
         reason = "the connection to the sequencer was lost; connect again"
-        with suppress(OSError, RuntimeError):  # the client may have gone too
-            await self._send({"type": "websocket.close", "code": RESTART, "reason": reason})
+        await self._tell({"type": "websocket.close", "code": RESTART, "reason": reason})
+
+    async def _tell(self, message: dict[str, object]) -> None:
+        """Send to the client, unless it has gone; its last commands may still be on their way."""
+        if self._gone:
+            return
+        try:
+            await self._send(message)
+        except (OSError, RuntimeError):
+            self._gone = True
 
     async def _take(self, frame: Frame) -> bool:
         """Pass on a message; returns whether the socket is over."""
@@ -177,7 +193,7 @@ class _RelayedSocket:
             if close is not None and close.code in _SENDABLE:
                 code = close.code
             reason = close.reason if close is not None else ""
-            await self._send({"type": "websocket.close", "code": int(code), "reason": reason})
+            await self._tell({"type": "websocket.close", "code": int(code), "reason": reason})
             return True
         if frame.opcode in {Opcode.TEXT, Opcode.BINARY}:
             self._parts, self._is_text = [], frame.opcode is Opcode.TEXT
@@ -188,7 +204,7 @@ class _RelayedSocket:
             whole = b"".join(self._parts)
             self._parts = []
             body = {"text": whole.decode()} if self._is_text else {"bytes": whole}
-            await self._send({"type": "websocket.send", **body})
+            await self._tell({"type": "websocket.send", **body})
         return False
 
 
@@ -201,3 +217,14 @@ class _Sendable:
 
 
 _SENDABLE: Final = _Sendable()
+
+
+def _code_of(message: MutableMapping[str, Any]) -> int | None:
+    """Return the code by which a client's end is passed on; None for its close without a code.
+
+    Without a reason the connection was lost: uvicorn says 1005 of that, too.
+    """
+    code = message.get("code", CloseCode.NORMAL_CLOSURE)
+    if code == CloseCode.NO_STATUS_RCVD and "reason" in message:
+        return None
+    return code if code in _SENDABLE else CloseCode.GOING_AWAY
