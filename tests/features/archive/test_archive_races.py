@@ -6,7 +6,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from archiving_server import FILTERS, Archiving, define, happen
+from archiving_server import FILTERS, Archiving, define, happen, ranges, written
 
 from build import ANN
 from rowcast.core.topics import TopicFilter
@@ -14,6 +14,7 @@ from rowcast.features.archive.archive_index import ArchiveIndex
 from rowcast.features.archive.disk_place import DiskPlace
 from rowcast.subscriptions.subscribed_filters import SubscribedFilter
 from rowcast.subscriptions.subscription import Subscription
+from rowcast_lake.archive.log_files import ParquetFiles
 from serving import PATIENCE_SECONDS
 from virtual import turns
 
@@ -146,3 +147,31 @@ def test_m2_while_one_asks_a_store_that_is_away_others_are_refused_at_once(tmp_p
         finally:
             place.failing.set()
         assert isinstance(first.exception(), ConnectionError)
+
+
+class Vanishing(ParquetFiles):
+    """Has a file become too old right after somebody has looked what is in it."""
+
+    index = None
+
+    def groups(self, path):
+        found = super().groups(path)
+        if self.index is not None:
+            (number,) = self.index.numbers()
+            self.index.forget(number, self.index.chain(number)[0])
+            path.unlink()
+            self.index = None
+        return found
+
+
+async def test_m2_a_time_is_found_though_the_file_that_has_it_goes(tmp_path):
+    """M2: it is then in the next file."""
+    files = Vanishing(group_events=4)
+    world = Archiving(tmp_path, keep=3, files=files, file_bytes=0)
+    await written(world, 30)
+    for _ in range(4):
+        await world.sweep()
+    (number,), (gone, *_) = world.feature.index.numbers(), ranges(world)
+    files.index = world.feature.index
+    assert gone[1] + 1 == world.feature.rows.since(number, 0, lambda: None)
+    world.close()

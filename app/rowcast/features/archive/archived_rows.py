@@ -113,7 +113,9 @@ class ArchivedRows:
             begin = next((group.first for group in groups if group.newest >= version), None)
             if begin is not None:
                 rows = self.walk(number, Span(begin - 1, item.last), check)
-                return next(cast("int", x[0]) for x in rows if cast("int", x[4]) >= version)
+                numbers = (cast("int", x[0]) for x in rows if cast("int", x[4]) >= version)
+                if (seq := next(numbers, None)) is not None:  # else the file has become too old
+                    return seq
             after = item.last
         return None
 
