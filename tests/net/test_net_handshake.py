@@ -331,6 +331,25 @@ def test_too_many_at_a_time_are_closed_at_once(run, tmp_path):
     run(scenario())
 
 
+def test_who_is_silent_keeps_out_nobody_else(run, tmp_path):
+    async def scenario():
+        async with opened(tmp_path, under_way_max=3) as port:
+            silent = [await port.plain() for _ in range(3)]
+            await until(lambda: len(port.handshakes.under_way) == 3)
+            reader, writer = await port.secure(local_addr=("127.0.0.2", 0))
+            writer.write(b"heard")
+            assert b"heard" == await reader.readexactly(5)
+            with suppress(ConnectionError):
+                assert b"" == await silent[0][0].read()
+            assert (1, 0, 1) == port.counts
+            assert len(port.handshakes.under_way) == 2
+            for _, one in (*silent, (reader, writer)):
+                await gone(one)
+            await until(lambda: not port.handshakes.under_way)
+
+    run(scenario())
+
+
 def test_stopping_ends_handshakes_under_way(run, tmp_path):
     """D5."""
 

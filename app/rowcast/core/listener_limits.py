@@ -17,7 +17,7 @@ TLS_HANDSHAKE_SECONDS: Final = 10
 """From the connection to the end of its handshake; as long as for CONNECT (D7)."""
 TLS_HANDSHAKES_MAX: Final = 2_048
 """Concurrent handshakes on one port: as many as connections wait to be accepted. Each uses some 50
-KiB; further ones are closed at once."""
+KiB; a further one takes the place of the oldest of the network with the most, or is closed."""
 TLS_SHUTDOWN_SECONDS: Final = 3
 """Wait for the peer's close_notify: less than any door waits for its connections to close."""
 TLS_WRITE_BUFFER_BYTES_HIGH: Final = 64 * 1024

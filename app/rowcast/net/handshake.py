@@ -19,6 +19,7 @@ from rowcast.core.listener_limits import (
     TLS_SHUTDOWN_SECONDS,
     TLS_WRITE_BUFFER_BYTES_HIGH,
 )
+from rowcast.core.peers import network
 
 log = logging.getLogger("rowcast.tls")
 
@@ -59,6 +60,8 @@ class Handshakes:
         self.under_way_max = under_way_max
         self.under_way: set[_Handshake] = set()
         """Connections whose handshake is not done."""
+        self._of_peer: dict[str, dict[_Handshake, None]] = {}
+        """The same by the network of the peer, the oldest first."""
         self._log_after = 0.0
         self._untold: Counter[str] = Counter()
         """How many failures of each reason were not logged; OpenSSL has a list of reasons."""
@@ -67,16 +70,42 @@ class Handshakes:
         self.failed = 0
         """Handshakes that did not."""
         self.refused = 0
-        """Connections closed without a handshake, because there were too many."""
+        """Connections closed without a handshake, or in it, because there were too many."""
 
     def protocol(self) -> asyncio.Protocol:
         """Return the protocol that a new connection begins with."""
         return _Handshake(self)
 
-    @property
-    def crowded(self) -> bool:
-        """Whether no further handshake is begun."""
-        return len(self.under_way) >= self.under_way_max
+    def enter(self, one: "_Handshake") -> bool:
+        """Count a connection among those under way; return whether there is room.
+
+        Where there is none, the oldest of the network with the most makes room: so who is silent
+        keeps out nobody but itself.
+        """
+        own = self._of_peer.get(one.network, {})
+        if len(self.under_way) >= self.under_way_max:
+            self.refused += 1
+            most = own if len(own) > self.under_way_max // 2 else self._most()
+            if len(most) <= len(own) + 1:
+                return False
+            oldest = next(iter(most))
+            self.leave(oldest)
+            oldest.abort()
+        self.under_way.add(one)
+        self._of_peer.setdefault(one.network, own)[one] = None
+        return True
+
+    def _most(self) -> "dict[_Handshake, None]":
+        return max(self._of_peer.values(), key=len)
+
+    def leave(self, one: "_Handshake") -> None:
+        """Count a connection no longer."""
+        if one in self.under_way:
+            self.under_way.remove(one)
+            own = self._of_peer[one.network]
+            del own[one]
+            if not own:
+                del self._of_peer[one.network]
 
     def fail(self, peer: str, why: str) -> None:
         """Count a failure; log it unless one was logged lately or the peer only disconnected."""
@@ -145,7 +174,7 @@ class _Handshake(asyncio.Protocol):
         self._owner = owner
         self._loop = asyncio.get_running_loop()
         self._stream: asyncio.Transport | None = None
-        self._peer = "-"
+        self._peer = self.network = "-"
         self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[asyncio.Transport | None] | None = None
         self._next: asyncio.Protocol | None = None
@@ -155,13 +184,12 @@ class _Handshake(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Wait for the first bytes, or close when too many do."""
         stream = cast("asyncio.Transport", transport)
-        if self._owner.crowded:
-            self._owner.refused += 1
+        self._peer = (stream.get_extra_info("peername") or (self._peer,))[0]
+        self.network = network(self._peer)
+        if not self._owner.enter(self):
             stream.abort()
             return
         self._stream = stream
-        self._peer = (stream.get_extra_info("peername") or (self._peer,))[0]
-        self._owner.under_way.add(self)
         self._timer = self._loop.call_later(self._owner.seconds_max, self._fail, _TOO_LATE)
 
     def data_received(self, data: bytes) -> None:
@@ -224,7 +252,7 @@ class _Handshake(asyncio.Protocol):
         elif (tls := task.result()) is None or tls.get_extra_info("cipher") is None:
             self._fail("")  # cut off without an error
         elif self._stream is not None:
-            self._owner.under_way.discard(self)
+            self._owner.leave(self)
             self._owner.done += 1
             self._make_way(tls, self._stream)
 
@@ -243,7 +271,7 @@ class _Handshake(asyncio.Protocol):
 
     def _fail(self, why: str) -> None:
         if self in self._owner.under_way:
-            self._owner.under_way.discard(self)
+            self._owner.leave(self)
             self._owner.fail(self._peer, why)
         self.abort()
 
