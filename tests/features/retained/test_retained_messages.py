@@ -1,5 +1,7 @@
 """Retained values that a hook keeps in the table store's place (E23, G10, G14, X20)."""
 
+import asyncio
+
 import pytest
 
 from build import ANN, BEN, Code, Listener, Server, refusal, turns
@@ -203,6 +205,17 @@ async def test_g22_a_hook_that_fails_to_keep_refuses_the_write():
     heard = Listener(room)
     assert Code.INTERNAL == await refusal(room.put("ext/1", b"1"))
     assert [] == heard.events
+
+
+@pytest.mark.parametrize("answer", ["yes", [True], {}])
+async def test_g22_an_answer_of_another_kind_refuses_the_write(answer):
+    class Broken(Cellar):
+        def store_retained(self, topic, event):
+            return answer
+
+    room = stocked(Broken())
+    async with asyncio.timeout(20):
+        assert Code.INTERNAL == await refusal(room.put("ext/1", b"1"))
 
 
 @pytest.mark.parametrize(

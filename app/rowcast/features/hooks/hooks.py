@@ -351,7 +351,7 @@ class Hooks(HookPoints):
             answer = await call.answer(topic, event)
             if answer is True:
                 return True
-            if answer not in {None, False}:
+            if answer is not None and answer is not False:  # it may be of any kind
                 raise call.attached.failed(call.point, _wrong(answer, "True or False"))
         return False
 
