@@ -95,6 +95,15 @@ def test_a_file_that_cannot_be_written_is_told_and_left(path):
     assert before == path.read_bytes()
 
 
+def test_what_a_killed_life_left_refuses_no_change(path):
+    """The main process of a container has the same id in each life."""
+    add(path, ANN)
+    fresh = path.with_name(f"{path.name}.{os.getpid()}.new")
+    fresh.write_text("{")
+    add(path, BOB)
+    assert [path] == list(path.parent.iterdir())
+
+
 async def test_a_server_without_a_file_has_no_users(path):
     server = Server(path)
     assert await server.file.secret() is None

@@ -241,6 +241,7 @@ def _write(path: Path, known: UserList) -> None:
     tree = tree_of(known)
     fresh = path.with_name(f"{path.name}.{os.getpid()}.new")
     try:
+        fresh.unlink(missing_ok=True)  # of a life that was killed: in a container all have one id
         handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             _give_to_owner(handle, path)
