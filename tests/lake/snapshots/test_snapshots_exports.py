@@ -54,6 +54,22 @@ async def test_one_export_runs_and_others_wait(world):
         assert 404 == (await world.ask("GET", names[0])).status_code
 
 
+async def test_exports_that_wait_go_on_after_a_look_that_fails(world, monkeypatch):
+    """Such as at an object store that does not answer for a moment."""
+    async with world.running():
+        newest = world.exports.catalogue.newest
+
+        def fails():
+            if len(world.orders) < 2:
+                raise OSError("it does not answer")
+            return newest()
+
+        monkeypatch.setattr(world.exports.catalogue, "newest", fails)
+        posted = [await world.ask("POST") for _ in range(2)]
+        names = [x.headers["location"].rpartition("/")[2] for x in posted]
+        assert ["done", "done"] == [(await world.ended(name))["state"] for name in names]
+
+
 async def test_the_server_s_end_is_the_end_of_its_export(world, tmp_path):
     """S1: the process is gone, and the server that comes next has no job and makes others."""
     pid = tmp_path / "pid"

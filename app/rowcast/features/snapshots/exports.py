@@ -210,7 +210,10 @@ class Exports:
             self._not_before = self._now() + EXPORT_RETRY_SECONDS
             log.warning("%s failed: %s", job.name, job.error)
             self._mend(job)
-        await self.look()
+        try:
+            await self.look()
+        except Exception:  # the jobs that wait go on all the same
+            log.exception("the snapshots could not be looked at; the next look may")
         self._ended.set()
 
     def _mend(self, job: Job) -> None:
