@@ -193,6 +193,22 @@ async def test_so_many_strangers_and_no_more(port):
     held[1][1].close()
 
 
+@pytest.mark.parametrize("port", [(None, 2)], indirect=True)
+async def test_strangers_of_one_address_keep_out_no_node(port):
+    elsewhere = {"local_addr": ("127.0.0.2", 0)}
+    held = [await asyncio.open_connection("127.0.0.1", port.number, **elsewhere) for _ in range(2)]
+    for reader, _ in held:
+        await reader.readexactly(36)
+    link, lost = Link(), asyncio.Event()
+    frames = await follow("127.0.0.1", port.number, KEY, link, lost.set)
+    await until(lambda: port.links.links or lost.is_set())
+    assert port.links.links
+    assert await held[0][0].read() == b""
+    frames.close()
+    for _, writer in held:
+        writer.close()
+
+
 async def test_who_is_silent_is_let_go():
     frames, done, timers = Frames(), [], Timers()
     shaking = Handshake(frames, KEY, timers, lambda: done.append(True))

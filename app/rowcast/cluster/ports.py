@@ -4,6 +4,7 @@ import asyncio
 import logging
 import socket
 import ssl
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -15,6 +16,7 @@ from rowcast.cluster.sequencer_links import SequencerLinks
 from rowcast.cluster.sockets import Connections, begin_relay
 from rowcast.cluster.table_copies import CopyReceiver
 from rowcast.core.errors import Code, Error
+from rowcast.core.peers import network
 from rowcast.net.relay import Client
 
 log = logging.getLogger("rowcast.cluster")
@@ -22,7 +24,8 @@ log = logging.getLogger("rowcast.cluster")
 CONNECT_SECONDS: Final = 5.0
 """To connect: a machine that has gone does not refuse, and another one may number meanwhile."""
 STRANGERS_MAX: Final = 32
-"""Connections that have not proved who they are: more than a cluster has nodes."""
+"""Connections that have not proved who they are: more than a cluster has nodes. A further one takes
+the place of the oldest of the network with the most, or is closed."""
 
 
 SILENCE_SECONDS: Final = 4
@@ -61,7 +64,8 @@ class SequencerPort(Connections):
     ) -> None:
         super().__init__(links)
         self._key, self._tls, self._strangers_max = key, tls, strangers_max
-        self._strangers: set[Frames] = set()
+        self._strangers: dict[Frames, str] = {}
+        """With the network that each comes from, the oldest first."""
 
     async def start(self, host: str, port: int) -> None:
         """Begin to accept. Raises BUSY when the port is taken."""
@@ -77,22 +81,34 @@ class SequencerPort(Connections):
 
     def _begin(self, frames: Frames) -> None:
         notice_silence(frames)
-        if len(self._strangers) >= self._strangers_max:
+        place = _network_of(frames)
+        if len(self._strangers) >= self._strangers_max and not self._make_room(place):
             frames.close()
             return
-        self._strangers.add(frames)
+        self._strangers[frames] = place
         loop = asyncio.get_running_loop()
         shaking = Handshake(frames, self._key, loop, lambda: self._known(frames))
 
         def ended() -> None:
-            self._strangers.discard(frames)
+            self._strangers.pop(frames, None)
             shaking.cancel()
 
         frames.ended = ended
         shaking.accept()
 
+    def _make_room(self, place: str) -> bool:
+        """Close the oldest of the network with the most; so who is silent keeps out no node."""
+        counts = Counter(self._strangers.values())
+        ((most, count),) = counts.most_common(1)
+        if count <= counts[place] + 1:
+            return False
+        oldest = next(one for one, its in self._strangers.items() if its == most)
+        del self._strangers[oldest]
+        oldest.close()
+        return True
+
     def _known(self, frames: Frames) -> None:
-        self._strangers.discard(frames)
+        self._strangers.pop(frames, None)
         super()._begin(frames)
 
     def stop(self) -> None:
@@ -100,6 +116,12 @@ class SequencerPort(Connections):
         super().stop()
         for frames in tuple(self._strangers):
             frames.close()
+
+
+def _network_of(frames: Frames) -> str:
+    transport = frames.transport
+    peer = None if transport is None else transport.get_extra_info("peername")
+    return network(str(peer[0])) if peer else ""
 
 
 async def follow(
