@@ -54,6 +54,10 @@ class _Tables(SimTables):
     def finish_staged(self):
         """Do nothing: no result is so large that it is staged."""
 
+    def declared_otherwise(self, tables):
+        """Return the tables whose declaration has changed: none."""
+        return set()
+
     def is_beyond(self, source, keep, now_seconds):
         """Tell whether a trim may find something."""
         return True

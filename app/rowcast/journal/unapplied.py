@@ -13,7 +13,6 @@ from rowcast.journal.applying import READ_BYTES
 from rowcast.journal.operations import told_by_switch
 from rowcast.log.batch_content import STAGE, SWITCH, Operation
 from rowcast.log.log import Log
-from rowcast.store.sql_report import tables_declared_otherwise
 from rowcast.store.sql_tables import sql_name
 from rowcast.store.sqlite import SqlStore
 
@@ -25,7 +24,7 @@ def check_unapplied(tables: SqlStore, log: Log, declared: Sequence[Table]) -> No
     """
     if tables.applied() >= log.head.number:
         return
-    otherwise = tables_declared_otherwise(tables.path, declared)
+    otherwise = tables.declared_otherwise(declared)
     if not otherwise:
         return
     same = {table.name for table in declared if sql_name(table) not in otherwise}

@@ -22,6 +22,7 @@ from rowcast.store.scan_pace import ScanPace
 from rowcast.store.sql_commit import LogPartition
 from rowcast.store.sql_database import Database
 from rowcast.store.sql_parts import END, Parts, Plan
+from rowcast.store.sql_report import tables_declared_otherwise
 from rowcast.store.sql_rows import TopicRows
 from rowcast.store.sql_states import read_states
 from rowcast.store.sql_topic_tables import entry_name
@@ -47,6 +48,13 @@ class SqlReads:
     def limited(self, limit: ReadLimit, call: Callable[[], T]) -> T:
         """Run reads on this thread under a limit; raises its Error."""
         return self._database.limited(limit, call)
+
+    def declared_otherwise(self, tables: Sequence[Table]) -> set[str]:
+        """Return the SQL names of stored tables with another path or type now, or not declared.
+
+        To be asked before the store is opened with these.
+        """
+        return tables_declared_otherwise(self._database.path, tables)
 
     def is_beyond(self, source: LogSource, keep: Keep, now_seconds: float) -> bool:
         """Whether ``trim`` would delete anything."""
