@@ -29,16 +29,16 @@ async def test_a_deletion_does_not_pass_what_a_class_writes():
 
 async def test_writes_of_one_writer_have_one_caller():
     """Its writes stay in order whatever holds one of them up; another's have their own."""
-    room, callers = Delays(), []
-    carry_out = room.kernel.writes.carry_out
+    callers = []
 
-    def noted(write):
-        callers.append(write.caller)
-        carry_out(write)
+    class Dog(Resource):
+        async def put(self, value):
+            callers.append(self.caller)
+            return await super().put(value)
 
+    room = Delays(resources=[("Dog", Dog)])
     for number, caller in enumerate((ANN, BEN, ANN)):
         await room.send(f"$delayed/5/Dog/{number}", b'{"name":"Rex"}', PUT, caller=caller)
-    room.kernel.writes.carry_out = noted
     await forward(room)
     first, other, third = callers
     assert first is third is not other
