@@ -4,7 +4,6 @@ import asyncio
 import logging
 import socket
 import ssl
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -17,6 +16,7 @@ from rowcast.cluster.sockets import Connections, begin_relay
 from rowcast.cluster.table_copies import CopyReceiver
 from rowcast.core.errors import Code, Error
 from rowcast.core.peers import network
+from rowcast.net.fair_places import FairPlaces
 from rowcast.net.relay import Client
 
 log = logging.getLogger("rowcast.cluster")
@@ -63,9 +63,8 @@ class SequencerPort(Connections):
         strangers_max: int = STRANGERS_MAX,
     ) -> None:
         super().__init__(links)
-        self._key, self._tls, self._strangers_max = key, tls, strangers_max
-        self._strangers: dict[Frames, str] = {}
-        """With the network that each comes from, the oldest first."""
+        self._key, self._tls = key, tls
+        self._strangers = FairPlaces[Frames](strangers_max)
 
     async def start(self, host: str, port: int) -> None:
         """Begin to accept. Raises BUSY when the port is taken."""
@@ -81,34 +80,24 @@ class SequencerPort(Connections):
 
     def _begin(self, frames: Frames) -> None:
         notice_silence(frames)
-        place = _network_of(frames)
-        if len(self._strangers) >= self._strangers_max and not self._make_room(place):
+        entered, displaced = self._strangers.enter(frames, _network_of(frames))
+        if displaced is not None:
+            displaced.close()
+        if not entered:
             frames.close()
             return
-        self._strangers[frames] = place
         loop = asyncio.get_running_loop()
         shaking = Handshake(frames, self._key, loop, lambda: self._known(frames))
 
         def ended() -> None:
-            self._strangers.pop(frames, None)
+            self._strangers.leave(frames)
             shaking.cancel()
 
         frames.ended = ended
         shaking.accept()
 
-    def _make_room(self, place: str) -> bool:
-        """Close the oldest of the network with the most; so who is silent keeps out no node."""
-        counts = Counter(self._strangers.values())
-        ((most, count),) = counts.most_common(1)
-        if count <= counts[place] + 1:
-            return False
-        oldest = next(one for one, its in self._strangers.items() if its == most)
-        del self._strangers[oldest]
-        oldest.close()
-        return True
-
     def _known(self, frames: Frames) -> None:
-        self._strangers.pop(frames, None)
+        self._strangers.leave(frames)
         super()._begin(frames)
 
     def stop(self) -> None:

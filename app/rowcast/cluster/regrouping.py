@@ -21,9 +21,15 @@ class Regrouping:
     """Whether the next batch may begin; ``go_on`` is called when it may, at the latest."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, most: int, go_on: Callable[[], None]
+        self,
+        loop: asyncio.AbstractEventLoop,
+        most: int,
+        go_on: Callable[[], None],
+        share: float = SHARE,
+        seconds_max: float = SECONDS_MAX,
     ) -> None:
         self._loop = loop
+        self._share, self._seconds_max = share, seconds_max
         self._most = most
         """With so many it begins at once."""
         self._go_on = go_on
@@ -36,7 +42,7 @@ class Regrouping:
         self._end()
         self._wanted = min(count + waiting, self._most)
         if self._wanted > max(1, waiting):
-            pause = min(seconds * SHARE, SECONDS_MAX)
+            pause = min(seconds * self._share, self._seconds_max)
             self._timer = self._loop.call_later(pause, self._over)
 
     def waits(self, waiting: int) -> bool:

@@ -20,6 +20,7 @@ from rowcast.core.listener_limits import (
     TLS_WRITE_BUFFER_BYTES_HIGH,
 )
 from rowcast.core.peers import network
+from rowcast.net.fair_places import FairPlaces
 
 log = logging.getLogger("rowcast.tls")
 
@@ -57,11 +58,8 @@ class Handshakes:
         self.make = make
         """Makes the protocol that follows."""
         self.seconds_max = seconds_max
-        self.under_way_max = under_way_max
-        self.under_way: set[_Handshake] = set()
+        self.under_way = FairPlaces[_Handshake](under_way_max)
         """Connections whose handshake is not done."""
-        self._of_peer: dict[str, dict[_Handshake, None]] = {}
-        """The same by the network of the peer, the oldest first."""
         self._log_after = 0.0
         self._untold: Counter[str] = Counter()
         """How many failures of each reason were not logged; OpenSSL has a list of reasons."""
@@ -77,35 +75,12 @@ class Handshakes:
         return _Handshake(self)
 
     def enter(self, one: "_Handshake") -> bool:
-        """Count a connection among those under way; return whether there is room.
-
-        Where there is none, the oldest of the network with the most makes room: so who is silent
-        keeps out nobody but itself.
-        """
-        own = self._of_peer.get(one.network, {})
-        if len(self.under_way) >= self.under_way_max:
-            self.refused += 1
-            most = own if len(own) > self.under_way_max // 2 else self._most()
-            if len(most) <= len(own) + 1:
-                return False
-            oldest = next(iter(most))
-            self.leave(oldest)
-            oldest.abort()
-        self.under_way.add(one)
-        self._of_peer.setdefault(one.network, own)[one] = None
-        return True
-
-    def _most(self) -> "dict[_Handshake, None]":
-        return max(self._of_peer.values(), key=len)
-
-    def leave(self, one: "_Handshake") -> None:
-        """Count a connection no longer."""
-        if one in self.under_way:
-            self.under_way.remove(one)
-            own = self._of_peer[one.network]
-            del own[one]
-            if not own:
-                del self._of_peer[one.network]
+        """Count a connection among those under way; return whether there is room."""
+        self.refused += self.under_way.full
+        entered, displaced = self.under_way.enter(one, one.network)
+        if displaced is not None:
+            displaced.abort()
+        return entered
 
     def fail(self, peer: str, why: str) -> None:
         """Count a failure; log it unless one was logged lately or the peer only disconnected."""
@@ -126,7 +101,7 @@ class Handshakes:
 
     async def stop(self) -> None:
         """End the handshakes in progress."""
-        tasks = [task for shaking in list(self.under_way) if (task := shaking.abort()) is not None]
+        tasks = [task for shaking in self.under_way if (task := shaking.abort()) is not None]
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
@@ -252,7 +227,7 @@ class _Handshake(asyncio.Protocol):
         elif (tls := task.result()) is None or tls.get_extra_info("cipher") is None:
             self._fail("")  # cut off without an error
         elif self._stream is not None:
-            self._owner.leave(self)
+            self._owner.under_way.leave(self)
             self._owner.done += 1
             self._make_way(tls, self._stream)
 
@@ -271,7 +246,7 @@ class _Handshake(asyncio.Protocol):
 
     def _fail(self, why: str) -> None:
         if self in self._owner.under_way:
-            self._owner.leave(self)
+            self._owner.under_way.leave(self)
             self._owner.fail(self._peer, why)
         self.abort()
 
