@@ -31,6 +31,12 @@ PUBACK, PUBREC = 0x40, 0x50
 """First bytes of the answers to a PUBLISH of QoS 1 and 2."""
 _ACKNOWLEDGEMENT: Final = Struct("!BBH").pack
 """Packs its first byte, its length and the packet identifier: all of it where it says success."""
+_WITH_SEQ: Final = Struct("!BBHBB7sB").pack
+"""Packs the same and, for MQTT 5, success, the length of the properties and the user property
+``seq`` up to its value. A busy table answers every write so; the general encoder takes five times
+as long."""
+_SEQ: Final = b"\x26\x00\x03seq\x00"
+"""A user property (MQTT 5, 3.4.2.2.3), its name, and the first byte of the length of its value."""
 
 _NOT_STORED: Final = frozenset({Code.BUSY, Code.INTERNAL})
 """Errors of the server, not of the message: a retry may succeed."""
@@ -212,13 +218,16 @@ def _answer(client: "Client", first: int, packet_id: int, outcome: Outcome) -> N
         return
     if event.table is None and told:  # D51, M1: at an undeclared topic only on request
         told = client.form is not None and client.form.tells_seq
+    frame = _ACKNOWLEDGEMENT(first, 2, packet_id)
     if told and event.seq:
-        frame = _stored(client, first, packet_id, event.seq)
-    else:
-        frame = _ACKNOWLEDGEMENT(first, 2, packet_id)
+        cursor = b"%s:%d" % (client.broker.epoch, event.seq)
+        size = len(cursor)  # at most 29: the epoch, a colon and 64 bits
+        if not 0 < client.packet_bytes_max < size + 14:  # MQTT-3.4.2-3
+            frame = _WITH_SEQ(first, size + 12, packet_id, 0, size + 8, _SEQ, size) + cursor
     client.out.append(frame)
     if not client.scheduled:  # ``write``, inlined
-        client.ready()
+        client.scheduled = True
+        client.loop.call_soon(client.flush)
 
 
 def _answer_unchanged(client: "Client", first: int, packet_id: int, receipt: Receipt) -> None:
@@ -232,28 +241,6 @@ def _answer_unchanged(client: "Client", first: int, packet_id: int, receipt: Rec
     answer = Puback if first == PUBACK else Pubrec
     properties = why | told if client.problems else None  # MQTT-3.1.2-29
     client.send(answer(packet_id, Reason.SUCCESS, properties))
-
-
-def _stored(client: "Client", first: int, packet_id: int, seq: int) -> bytes:
-    """Return a PUBACK or PUBREC with the user property ``seq``, if that is not too large.
-
-    Hand-coded, because a busy table answers every write with one, and the general encoder takes
-    five times as long.
-    """
-    cursor = b"%s:%d" % (client.broker.epoch, seq)
-    size = len(cursor)  # at most 29: the epoch, a colon and 64 bits
-    if 0 < client.packet_bytes_max < size + 14:  # MQTT-3.4.2-3
-        return bytes((first, 2)) + packet_id.to_bytes(2, "big")
-    return b"".join(
-        (
-            bytes((first, size + 12)),
-            packet_id.to_bytes(2, "big"),
-            bytes((0, size + 8)),  # success, and the length of the properties
-            b"\x26\x00\x03seq\x00",
-            bytes((size,)),
-            cursor,
-        )
-    )
 
 
 def _answer_refusal(client: "Client", first: int, packet_id: int, error: Error) -> None:
