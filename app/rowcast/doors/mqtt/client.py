@@ -81,7 +81,7 @@ class Client(Outgoing, Receiver):
         self.opening: asyncio.Task[None] | None = None  # the task that answers CONNECT
         self.dialogue: Dialogue | None = None  # with an Authentication Method only
         self.held: list[Packet | Violation] = []  # received while CONNECT is being answered
-        self.awaits_store = self._paused = False  # its SUBSCRIBE is being stored; see ``stopped``
+        self.awaits_store = self._paused = False  # a SUBSCRIBE or transaction runs; see ``stopped``
         self.entered = self.tells_gaps = False  # hooks know that it is here; of gap notices (M4)
         self.clean_start, self.connected_at = False, 0.0
         self.last_seen = self.loop.time()
@@ -182,12 +182,12 @@ class Client(Outgoing, Receiver):
                     end += 1
                 handle_run(self, packets[start:end])  # the rest is not copied
                 start = end
-                continue
-            handler = handlers.get(type(packet))
-            if handler is None:
-                raise cast("Violation", packet)
-            handler(self, packet)
-            start += 1
+            else:
+                handler = handlers.get(type(packet))
+                if handler is None:
+                    raise cast("Violation", packet)
+                handler(self, packet)
+                start += 1
             if self.opening is not None or self.awaits_store:
                 self._hold(packets[start:])
                 return

@@ -1,4 +1,4 @@
-"""Packets buffered behind a CONNECT or a SUBSCRIBE."""
+"""Packets buffered behind a CONNECT, a SUBSCRIBE or a transaction."""
 
 from collections.abc import Sequence
 

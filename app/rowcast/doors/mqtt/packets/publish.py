@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, cast
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PUT, Event
+from rowcast.core.topics import TRANSACTIONS
 from rowcast.doors.mqtt.delivery.ack_latency import end_timing
 from rowcast.doors.mqtt.delivery.sent import CompactInflight, Sent
 from rowcast.doors.mqtt.packets.error_reasons import PUBACK_REASONS
@@ -38,6 +39,8 @@ as long."""
 _SEQ: Final = b"\x26\x00\x03seq\x00"
 """A user property (MQTT 5, 3.4.2.2.3), its name, and the first byte of the length of its value."""
 
+_TRANSACTIONS: Final = frozenset({TRANSACTIONS, f"/{TRANSACTIONS}"})
+
 _NOT_STORED: Final = frozenset({Code.BUSY, Code.INTERNAL})
 """Errors of the server, not of the message: a retry may succeed."""
 
@@ -46,16 +49,18 @@ def on_publishes(client: "Client", packets: list[Publish]) -> None:
     """Submit PUBLISH packets.
 
     Those without properties are submitted together, but for QoS 2 to a session that is on disk:
-    the identifier of each is written with its message.
+    the identifier of each is written with its message. Those behind a transaction wait for it.
     """
     caller = cast("Caller", client.caller)  # known, or a PUBLISH is not legal
     events, dones = list[Event](), list[Done]()
     try:
-        for packet in packets:
-            if client.closing:
+        for position, packet in enumerate(packets):
+            if client.closing or client.awaits_store:
+                client.held += () if client.closing else packets[position:]
                 break
             topic, qos, payload, retain = packet.topic, packet.qos, packet.payload, packet.retain
-            if packet.properties is not None or (qos == 2 and not _may_join(client, packet)):
+            alone = packet.properties is not None or topic in _TRANSACTIONS
+            if alone or (qos == 2 and not _may_join(client, packet)):
                 if events:
                     client.submit_run(events, dones, caller)
                     events, dones = [], []
@@ -66,7 +71,7 @@ def on_publishes(client: "Client", packets: list[Publish]) -> None:
             if qos == 1:
                 done = partial(acknowledge, client, _number(client), PUBACK, packet.packet_id)
             elif qos:
-                done = _receipt(client, packet.packet_id)
+                done = _receipt(client, packet)
             events.append(Event(topic, kind, payload, None, qos, retain, None, caller.client_id))
             dones.append(done)
     finally:
@@ -82,12 +87,13 @@ def _may_join(client: "Client", packet: Publish) -> bool:
     return session is not None and not session.kept and packet.packet_id not in session.inbound
 
 
-def _receipt(client: "Client", packet_id: int) -> Done:
+def _receipt(client: "Client", packet: Publish) -> Done:
     """Take the identifier of a new PUBLISH of QoS 2; return what answers it."""
-    session, number = cast("Session", client.session), _number(client)
+    session, number, packet_id = cast("Session", client.session), _number(client), packet.packet_id
     session.inbound[packet_id] = None
     session.taking[packet_id] = []
-    return partial(_received, client, session, number, packet_id)
+    done = partial(_received, client, session, number, packet_id)
+    return _holding(client, done) if packet.topic in _TRANSACTIONS else done
 
 
 def _on_publish(client: "Client", packet: Publish, caller: Caller) -> None:
@@ -104,6 +110,8 @@ def _on_publish(client: "Client", packet: Publish, caller: Caller) -> None:
     elif qos == 2:
         _take(client, packet, event, caller)
         return
+    if packet.topic in _TRANSACTIONS:
+        done = _holding(client, done)
     if properties is None:
         client.submit(event, caller, done)
         return
@@ -116,6 +124,20 @@ def _on_publish(client: "Client", packet: Publish, caller: Caller) -> None:
         done(error)
     else:
         client.submit(event, caller, done, condition)
+
+
+def _holding(client: "Client", done: Done) -> Done:
+    """Return what answers a transaction; until then later packets of the client are buffered.
+
+    It writes at other topics, in a task, so that a write behind it would be in the log before it.
+    """
+    client.awaits_store = True
+
+    def ended(outcome: Outcome) -> None:
+        done(outcome)
+        client.loop.call_soon(client.opened)  # not within ``on_publishes``: it may be refused there
+
+    return ended
 
 
 def _number(client: "Client") -> int:
@@ -146,7 +168,7 @@ def _take(client: "Client", packet: Publish, event: Event, caller: Caller) -> No
         else:
             waiting.append(again)
         return
-    done = _receipt(client, packet_id)
+    done = _receipt(client, packet)
     condition = None
     if packet.properties is not None:
         describe(event, packet.properties)
