@@ -436,12 +436,14 @@ class MemoryStore:
             found = {place: self._states.get(place[0], {}).get(place[1]) for place in places}
             return {place: value for place, value in found.items() if value is not None}
 
-    def expired(self, now_seconds: float, limit: int) -> list[Record]:
+    def expired(self, now_seconds, limit, behind=(0.0, 0)):
         """Return records whose time is over, of all tables, the longest over first."""
         with self._lock:
             records = [record for part in self._parts.values() for record in part.records.values()]
-            over = [item for item in records if 0 < item.expires_at <= now_seconds]
-            return sorted(over, key=lambda item: item.expires_at)[:limit]
+            over = [
+                item for item in records if max(behind[0], 1e-9) <= item.expires_at <= now_seconds
+            ]
+            return sorted(over, key=lambda item: item.expires_at)[behind[1] :][:limit]
 
     def next_expiry(self) -> float | None:
         """Return when the next record's time is over."""

@@ -172,4 +172,4 @@ async def test_what_the_store_is_asked():
     assert 2 == len((await reader.search(NOTE, Query())).records)
     assert [1] == [event.seq for event in await reader.history(NOTE, "Note/1", 5)]
     assert 4 == await reader.since(NOTE, version_of(1 << 47))
-    assert [] == await reader.expired(room.now(), 10)
+    assert [] == await reader.expired(room.now(), 10, (0.0, 0))

@@ -199,9 +199,9 @@ class SimTables(MemoryStore):
         self._truth.read_fault()
         return super().scan(table, topics, after, limit)
 
-    def expired(self, now_seconds, limit):
+    def expired(self, now_seconds, limit, behind=(0.0, 0)):
         self._truth.read_fault()
-        return super().expired(now_seconds, limit)
+        return super().expired(now_seconds, limit, behind)
 
     def next_expiry(self):
         self._truth.read_fault()

@@ -364,6 +364,19 @@ class Conformance(QueryConformance, StateConformance, TopicTableConformance):
         assert [record.topic for record in store.expired(30.0, 1)] == ["Dog/a"]
         assert store.expired(9.9, ALL) == []
 
+    def test_expired_records_behind_a_place(self, store, writer):
+        """A5: those that cannot be deleted are passed, also where many expire at once."""
+        topics = [f"t/{n}" for n in range(3)]
+        at_once = [writer.event(topic, PUT, expires_at=20.0) for topic in topics]
+        first = writer.event("first", PUT, expires_at=10.0)
+        store.commit([*at_once, writer.value(DOG, "a", {}, expires_at=20.0), first])
+        every = [record.topic for record in store.expired(30.0, ALL)]
+        assert every[0] == "first"
+        for limit in (1, 2, ALL):
+            for passed in range(4):
+                found = store.expired(30.0, limit, (20.0, passed))
+                assert [record.topic for record in found] == every[1 + passed :][:limit]
+
     def test_versions_return_when_a_clock_was_ahead(self, store, writer):
         """P6: what is last is what the server goes on from; times are found by what comes now."""
         second = 1_000_000

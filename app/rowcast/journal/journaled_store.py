@@ -455,9 +455,11 @@ class JournaledStore:
         """Return the facts of owners that begin with ``prefix``, by owner and name."""
         return self._caught_up().states(prefix)
 
-    def expired(self, now_seconds: float, limit: int) -> list[Record]:
+    def expired(
+        self, now_seconds: float, limit: int, behind: tuple[float, int] = (0.0, 0)
+    ) -> list[Record]:
         """Return up to ``limit`` expired records, earliest expiry first."""
-        return self._caught_up().expired(now_seconds, limit)
+        return self._caught_up().expired(now_seconds, limit, behind)
 
     def next_expiry(self) -> float | None:
         """Return the time of the next expiry; None if no record expires."""

@@ -5,7 +5,8 @@ So subscribers get the deletion, and a record that was rewritten meanwhile stays
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
 from rowcast.core.callers import SERVER, Caller
 from rowcast.core.clock import WallClock
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rowcast.expiries")
 
+_OF_ALL: Final = frozenset({Code.BUSY, Code.INTERNAL})
+"""Refusals of the server, not of the record: the next record would be refused too."""
+
 
 async def delete_expired(
     kernel: "Kernel",
@@ -29,28 +33,45 @@ async def delete_expired(
 ) -> int:
     """Delete the expired records of all tables and topics; return how many.
 
-    ``commit_records`` of them are deleted in one commit, so that writers wait for no more. Failed
-    deletions, such as on a full disk, are left for the next call.
+    ``commit_records`` of them are deleted in one commit, so that writers wait for no more. Records
+    that may not be deleted are passed; when the disk takes nothing, all are left for the next call.
     """
-    total = 0
+    total, behind = 0, (0.0, 0)
     while True:
-        records = await kernel.reader.expired(now(), commit_records)
+        records = await kernel.reader.expired(now(), commit_records, behind)
         replaced = kernel.committer.gives_way_at  # by a result that is being staged
-        ending = (record for record in records if not replaced(record.topic))
-        deletions = (delete_unchanged(kernel, record, caller) for record in ending)
-        ended = sum(await asyncio.gather(*deletions))  # in one commit
+        ending = [record for record in records if not replaced(record.topic)]
+        deletions = (_refusal(kernel, record, caller) for record in ending)
+        refusals = await asyncio.gather(*deletions)  # in one commit
+        ended = refusals.count(None)
         total += ended
-        if len(records) < commit_records or not ended:
+        blocked = any(error is not None and error.code in _OF_ALL for error in refusals)
+        if len(records) < commit_records or (blocked and not ended):
             return total
+        done = {record.topic for record, error in zip(ending, refusals, strict=True) if not error}
+        behind = _behind(behind, [record for record in records if record.topic not in done])
 
 
 async def delete_unchanged(kernel: "Kernel", record: Record, caller: Caller = SERVER) -> bool:
     """Delete a record unless it was rewritten meanwhile; return whether it was deleted."""
+    return await _refusal(kernel, record, caller) is None
+
+
+async def _refusal(kernel: "Kernel", record: Record, caller: Caller) -> Error | None:
+    """Delete a record unless it was rewritten meanwhile; return why it was not deleted."""
     deletion = Event(record.topic, DELETE, b"", None, 1, True)
     try:
         await kernel.write(deletion, caller, Condition(seqs=frozenset({record.seq})))
     except Error as error:
         if error.code is not Code.PRECONDITION:
             log.debug("%s was not ended: %s", record.topic, error.message)
-        return False
-    return True
+        return error
+    return None
+
+
+def _behind(behind: tuple[float, int], left: Sequence[Record]) -> tuple[float, int]:
+    """Return the place behind these records, which follow ``behind`` and are still there."""
+    for record in left:
+        at, passed = behind
+        behind = (at, passed + 1) if record.expires_at == at else (record.expires_at, 1)
+    return behind

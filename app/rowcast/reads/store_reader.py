@@ -382,9 +382,9 @@ class StoreReader:
         lane = self._lane_of(0, [source])
         return await self._run(lambda: self._store.since(source, version), lane)
 
-    async def expired(self, now_seconds: float, limit: int) -> list[Record]:
-        """Return records whose time is over."""
-        return await self._run(lambda: self._store.expired(now_seconds, limit))
+    async def expired(self, now: float, limit: int, behind: tuple[float, int]) -> list[Record]:
+        """Return records behind a place whose time is over."""
+        return await self._run(lambda: self._store.expired(now, limit, behind))
 
     async def next_expiry(self) -> float | None:
         """Return when the next record's time is over, None when none's ever is."""

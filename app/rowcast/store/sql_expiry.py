@@ -13,13 +13,20 @@ from rowcast.store.sql_parts import Parts
 from rowcast.store.sql_rows import Row
 from rowcast.store.sql_tables import quoted
 
+Place = tuple[float, int]
+"""An expiry, and how many of the records that expire then are before the place."""
 
-def expired(cursor: Cursor, parts: Parts, now_seconds: float, limit: int) -> list[Record]:
-    """Return up to ``limit`` expired records, earliest expiry first."""
+
+def expired(
+    cursor: Cursor, parts: Parts, now_seconds: float, limit: int, behind: Place
+) -> list[Record]:
+    """Return up to ``limit`` expired records behind a place, earliest expiry first."""
+    since, passed = behind
     found: list[Record] = []
     for part in (parts.general, *parts.tables.values()):
-        found += [part.rows.record(row) for row in _over(cursor, part, now_seconds, limit)]
-    return sorted(found, key=lambda record: record.expires_at)[:limit]
+        rows = _over(cursor, part, (since, now_seconds), passed + limit)
+        found += [part.rows.record(row) for row in rows]
+    return sorted(found, key=lambda record: record.expires_at)[passed : passed + limit]
 
 
 def next_expiry(cursor: Cursor, parts: Parts) -> float | None:
@@ -38,10 +45,12 @@ def _soonest(cursor: Cursor, part: LogPartition) -> float | None:
     return None if row is None else float(row[0])
 
 
-def _over(cursor: Cursor, part: LogPartition, now_seconds: float, limit: int) -> list[Row]:
-    """Return the expired rows, earliest expiry first."""
+def _over(
+    cursor: Cursor, part: LogPartition, between: tuple[float, float], limit: int
+) -> list[Row]:
+    """Return the rows that expired between two times, earliest expiry first."""
     expires = quoted(part.rows.names.expires)
     return cursor.execute(
-        f"{part.statements.select} WHERE {expires}<=? ORDER BY {expires} LIMIT ?",
-        (now_seconds, limit),
+        f"{part.statements.select} WHERE {expires} BETWEEN ? AND ? ORDER BY {expires} LIMIT ?",
+        (*between, limit),
     ).fetchall()

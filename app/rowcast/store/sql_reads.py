@@ -247,10 +247,12 @@ class SqlReads:
         with self._database.reading() as cursor:
             return read_states(cursor, prefix)
 
-    def expired(self, now_seconds: float, limit: int) -> list[Record]:
+    def expired(
+        self, now_seconds: float, limit: int, behind: tuple[float, int] = (0.0, 0)
+    ) -> list[Record]:
         """Return up to ``limit`` expired records, earliest expiry first."""
         with self._database.reading() as cursor:
-            return sql_expiry.expired(cursor, self._parts, now_seconds, limit)
+            return sql_expiry.expired(cursor, self._parts, now_seconds, limit, behind)
 
     def next_expiry(self) -> float | None:
         """Return the time of the next expiry; None if no record expires."""

@@ -311,8 +311,13 @@ class Records(Counts, Protocol):
         Raises INVALID when there are more than ``most``.
         """
 
-    def expired(self, now_seconds: float, limit: int) -> list[Record]:
-        """Return up to ``limit`` records whose ``expires_at`` has passed, of all tables."""
+    def expired(
+        self, now_seconds: float, limit: int, behind: tuple[float, int] = (0.0, 0)
+    ) -> list[Record]:
+        """Return up to ``limit`` records whose ``expires_at`` has passed, of all tables, by it.
+
+        ``behind`` passes those that expire before a time, and so many that expire at it.
+        """
 
     def next_expiry(self) -> float | None:
         """Return the least ``expires_at`` of all records; None when none expires.

@@ -12,7 +12,17 @@ from rowcast.core.limits import SWEEP_EVENTS_MAX
 from rowcast.core.topics import TopicFilter
 from rowcast.features.retention.retention import Retention, RetentionSettings
 from rowcast.kernel.expired_records import delete_expired, delete_unchanged
+from rowcast.routes.resource import Resource
 from rowcast.store.store import Keep
+
+
+class Lease(Resource):
+    """Refuses deletions of what is to be kept."""
+
+    async def delete(self):
+        if self.id.startswith("kept"):
+            raise Error(Code.DENIED, "it is to be kept")
+        await super().delete()
 
 
 def sweeper(room, tables=TABLES, step_events=SWEEP_EVENTS_MAX, **keep):
@@ -102,6 +112,21 @@ async def test_a5_many_ends_are_few_commits():
     before = room.committer.commits
     assert 7 == await delete_expired(room.kernel, room.now, commit_records=3)
     assert 3 == room.committer.commits - before
+
+
+@pytest.mark.parametrize("each", [0, 10])
+async def test_a5_records_that_may_not_be_deleted_hold_up_no_others(each):
+    """A5: a batch full of them is passed, whether they expire at one time or one by one."""
+    room = Server(resources=[("Lease", Lease)])
+    for number in range(5):
+        await room.put(f"Lease/kept{number}")
+        room.time += each
+    for number in range(5):
+        await room.put(f"Lease/{number}")
+    room.time += LEASE.expiration_seconds + 1
+    assert 5 == await delete_expired(room.kernel, room.now, commit_records=2)
+    left = [record.topic for record in room.store.expired(room.now(), 99)]
+    assert [f"Lease/kept{number}" for number in range(5)] == left
 
 
 async def test_a_record_that_was_written_again_does_not_end():
