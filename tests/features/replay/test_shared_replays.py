@@ -1,5 +1,6 @@
 """Shared replays: rows under $SYS/replays, one playhead for many readers (V6, M6)."""
 
+import asyncio
 import json
 
 import pytest
@@ -10,6 +11,7 @@ from rightful import BOTH, ROOT
 from rowcast.core.callers import ALL, Caller, Grants
 from rowcast.core.errors import Code
 from rowcast.core.events import DELETE, PATCH, PUT
+from rowcast.features.replay.settings import ReplaySection
 from rowcast.routes.system_rows import time_text
 
 JSON = {"content_type": "application/json"}
@@ -69,6 +71,28 @@ async def test_m6_many_clients_hold_one_shared_replay():
             assert first.told[4:] == other.told[2:]
         row = (await it.rest.get("/$SYS/replays/tour")).value
         assert (2, "playing", "Sensor/+") == (row["speed"], row["state"], row["filter"])
+
+
+async def test_m6_of_two_that_make_one_at_once_one_is_told():
+    """M6: neither gets a success for what the other has replaced; the one that is there plays."""
+    async with replay_server() as it:
+        begun = await history(it)
+        made = [make(it, filter=text, **{"from": begun}) for text in ("Sensor/+", "Sensor/a")]
+        answers = await asyncio.gather(*made)
+        assert [204, 409] == sorted(answer.status for answer in answers)
+        first = 0 if answers[0].status == 204 else 1
+        row = (await it.rest.get("/$SYS/replays/tour")).value
+        assert ("Sensor/+", "Sensor/a")[first] == row["filter"]
+        assert "send yours again" in answers[1 - first].value["detail"]
+
+
+async def test_m6_those_made_at_once_are_no_more_than_are_allowed():
+    async with replay_server(settings=ReplaySection(max=2)) as it:
+        begun = await history(it)
+        names = [f"tour{number}" for number in range(4)]
+        made = [make(it, name, filter="Sensor/+", **{"from": begun}) for name in names]
+        answers = await asyncio.gather(*made)
+        assert [204, 204, 503, 503] == sorted(answer.status for answer in answers)
 
 
 async def test_m6_a_patch_pauses_seeks_and_changes_the_speed_for_all():

@@ -68,7 +68,10 @@ class SharedReplays:
         return self.rows.get(name)
 
     async def put(self, name: str, value: object, caller: Caller) -> None:
-        """Create a shared replay, or replace it; raises INVALID, DENIED, GONE, BUSY."""
+        """Create a shared replay, or replace it; raises INVALID, DENIED, GONE, BUSY, CONFLICT.
+
+        What was there when it was called is replaced: only that is the caller's to replace.
+        """
         facts = _facts(value)
         if _NAME.fullmatch(name) is None or name in _TAKEN:
             raise Error(
@@ -76,17 +79,28 @@ class SharedReplays:
                 f"{name[:100]!r} is no id of a replay: it begins with a letter, and has letters, "
                 "digits, '_', '.' and '-', at most 80 of them",
             )
+        before = self.rows.get(name)
+        self._check_room(name)
+        made = await self._made(name, facts, caller)
+        if self.rows.get(name) is not before:
+            raise Error(
+                Code.CONFLICT,
+                f"the shared replay {name!r} was made, replaced or deleted by another request at "
+                "the same time; read it, and send yours again if it is still wanted",
+            )
+        self._check_room(name)
+        self.rows[name] = made
+        if before is not None:
+            self._end(before)
+
+    def _check_room(self, name: str) -> None:
+        """Raise BUSY for a new one when there are enough."""
         if name not in self.rows and len(self.rows) >= self._most:
             raise Error(
                 Code.BUSY,
                 f"there are {self._most} shared replays, and no more are allowed; delete one, or "
                 "raise replay.max",
             )
-        made = await self._made(name, facts, caller)
-        before = self.rows.get(name)
-        self.rows[name] = made
-        if before is not None:
-            self._end(before)
 
     async def _made(self, name: str, facts: Facts, caller: Caller) -> SharedReplay:
         kernel = self._kernel
