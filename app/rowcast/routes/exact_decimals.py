@@ -1,11 +1,12 @@
 """Decoding of values inside another payload, with the digits of decimals as they were written.
 
-A command of WebSocket, a transaction and what a resource class is given are decoded before it is
-known which table their values are for. ``rows/written_digits.py`` says what is taken, and why.
+A command of WebSocket, a transaction, the rows of a result and what a resource class is given are
+decoded before it is known which table their values are for. ``rows/written_digits.py`` says what is
+taken, and why.
 """
 
 from rowcast.codecs import JSON, codec_for, json_text
-from rowcast.core.topics import DELAYED_PREFIX, TRANSACTIONS
+from rowcast.core.topics import DELAYED_PREFIX, RESULTS, TRANSACTIONS
 from rowcast.routes.registry import Registry
 from rowcast.rows.written_digits import Taking
 
@@ -34,6 +35,8 @@ def _taking(registry: Registry, topic: object) -> Taking | None:
         return None
     if topic == TRANSACTIONS:
         return lambda value, said: _transaction(registry, value, said)
+    if topic.startswith(f"{RESULTS}/"):
+        return lambda value, said: _part(registry, value, said)
     meant = registry.named(topic)
     if meant.startswith(DELAYED_PREFIX):
         meant = meant.removeprefix(DELAYED_PREFIX).partition("/")[2]
@@ -54,3 +57,17 @@ def _write(registry: Registry, item: object, said: object) -> object:
     topic = item.get("topic")
     take = None if topic == TRANSACTIONS else _taking(registry, topic)  # in itself it is refused
     return item if take is None else {**item, "value": take(item["value"], said["value"])}
+
+
+def _part(registry: Registry, value: object, said: object) -> object:
+    """Return a part of a result: rows of the table that it names."""
+    if not (isinstance(value, dict) and isinstance(said, dict)):
+        return value
+    name, rows, texts = value.get("table"), value.get("rows"), said.get("rows")
+    shape = registry.shapes.get(name) if isinstance(name, str) else None
+    if shape is None or shape.decimals is None:
+        return value
+    if not (isinstance(rows, list) and isinstance(texts, list)):
+        return value
+    take = shape.decimals
+    return {**value, "rows": [take(*pair) for pair in zip(rows, texts, strict=True)]}
