@@ -26,7 +26,7 @@ OFF: Final = "off"
 
 COUNTS: Final = ("rows_in", "rows_out", "changed", "removed")
 _KEPT: Final = (
-    "run", "period", "began_at", "ended_at", "done_at", "cut", "error", *COUNTS,
+    "run", "period", "began_at", "ended_at", "done_at", "done_run", "cut", "error", *COUNTS,
 )  # fmt: skip
 
 
@@ -46,6 +46,9 @@ class Job:
     ended_at: float | None = None
     done_at: float | None = None
     """When the last result was committed."""
+    done_run: int | None = None
+    """The run that made it, whose directory stays; None: none yet, or an earlier version kept it
+    without."""
     cut: str = ""
     """The cut of the last result."""
     rows_in: int | None = None
@@ -78,6 +81,9 @@ class Job:
         for name in _KEPT:
             if name in facts:
                 setattr(self, name, facts[name])
+        done = self.done_at is not None and self.done_at == self.ended_at and self.error is None
+        if "done_run" not in facts and done:
+            self.done_run = self.run
 
     def fact(self) -> Change:
         """Return what is kept, as a change of facts."""

@@ -57,9 +57,8 @@ class Jobs:
     async def start(self) -> None:
         """Remove what killed runs left behind, and read what was told of stale tables."""
         for job in self.jobs.values():
-            done = job.run if job.error is None and job.done_at == job.ended_at else None
-            if done is not None:
-                await asyncio.to_thread(self._places(job).keep, done)
+            if job.done_run is not None:
+                await asyncio.to_thread(self._places(job).keep, job.done_run)
             await self._staleness.read(job)
 
     async def run(self) -> None:

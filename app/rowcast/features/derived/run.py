@@ -103,7 +103,7 @@ class Run:
         job = self.job
         if error is not None:
             log.warning("the job of %s failed: %s", job.name, error)
-        kept = job.run if error is None else _run_of(self.places, job)
+        kept = job.done_run if job.done_run is not None else _run_of(self.places, job)
         await asyncio.to_thread(self.places.keep, kept)
         job.running, job.error, job.ended_at = False, error, self.now()
         if error is not None:
@@ -184,7 +184,7 @@ class Run:
             return [made[0].fact()]
 
         await result.commit(conclude)
-        for name in ("period", "done_at", "cut", *COUNTS):
+        for name in ("period", "done_at", "done_run", "cut", *COUNTS):
             setattr(self.job, name, getattr(made[0], name))
         self.job.reading, self.job.progress = {}, None
 
@@ -193,7 +193,7 @@ class Run:
         job, now = self.job, self.now()
         written, removed = counts
         done = replace(job, period=period, ended_at=now, done_at=now, error=None)
-        done.cut = str(job.reading.get("cut", ""))
+        done.done_run, done.cut = job.run, str(job.reading.get("cut", ""))
         for name, value in {**job.reading, "changed": written, "removed": removed}.items():
             if name in COUNTS and isinstance(value, int):
                 setattr(done, name, value)
@@ -201,7 +201,10 @@ class Run:
 
 
 def _run_of(places: RunPlaces, job: Job) -> int | None:
-    """Return the earlier run whose directory stays, the newest there is."""
+    """Return the earlier run whose directory stays, where it is not known which had a result.
+
+    It is the newest there is.
+    """
     if not places.directory.is_dir():
         return None
     runs = [int(item.name) for item in places.directory.iterdir() if item.name.isdigit()]
