@@ -59,6 +59,9 @@ class Author:
             kernel.writes.admit(write, many=True)
         except Error as error:
             raise self._about(event, error) from error
+        if event.table is None:
+            words = "no table declares this topic, to which a hook has moved the row; a result has "
+            raise Error(Code.UNPROCESSABLE, f"{words}rows of declared tables only")
         return write
 
     def _about(self, event: Event, error: Error) -> Error:

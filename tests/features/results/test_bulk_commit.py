@@ -15,6 +15,8 @@ from rowcast.core import result_limits
 from rowcast.core.callers import Caller, Grants
 from rowcast.core.errors import Code, Error
 from rowcast.core.meta import meta_of
+from rowcast.features.hooks.hook import Hook
+from rowcast.features.hooks.hooks import Hooks
 from rowcast.features.results.pending_commit import Order
 from rowcast.features.results.results import BulkCommit
 from rowcast.features.results.staged_rows import UploadBounds
@@ -123,6 +125,20 @@ async def test_a_bad_row_is_named_and_nothing_is_written():
             await world.results.stage("u", "0", "Dog", [*dogs(a="Rex"), row], ANN)
     with pytest.raises(Error, match="two rows of the result are for Dog/a"):
         await world.write([*dogs(a="Rex"), *dogs(a="Ida")])
+    assert world.names() == {}
+
+
+async def test_a_row_that_a_hook_moves_to_a_topic_without_a_table_is_named():
+    class Moving(Hook):
+        def on_publish_received(self, caller, event):
+            return event.changed(topic="plain/b") if event.topic == "Dog/b" else None
+
+    hooks = Hooks()
+    hooks.add(Moving())
+    world = World(Server(hooks=hooks))
+    with pytest.raises(Error, match=r"row 1 \(plain/b\): no table declares this topic") as refused:
+        await world.write(dogs(x="Tom", y="Bob", a="Rex", b="Ida"))
+    assert refused.value.code is Code.UNPROCESSABLE
     assert world.names() == {}
 
 
