@@ -6,6 +6,7 @@ Each state is compared with a store to which the same events were committed in t
 import gc
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 
 import pytest
 from store_cases import DOG, NUMBER, TABLES, Writer
@@ -13,6 +14,7 @@ from store_cases import DOG, NUMBER, TABLES, Writer
 from rowcast.core.conditions import Condition, Operator
 from rowcast.core.facts import Change
 from rowcast.core.queries import Query
+from rowcast.core.tables import Attribute, Type
 from rowcast.core.topics import TopicFilter
 from rowcast.core.write_marks import ORIGIN
 from rowcast.journal.applier import restorer
@@ -195,6 +197,30 @@ def test_a_store_that_is_opened_again_has_all_of_a_result_or_nothing(tmp_path, s
     store.finish_staged()
     expected = reference(tmp_path, EARLIER, *([result()] if switched else []))[0]
     assert expected == seen(store)
+    store.close()
+
+
+@pytest.mark.parametrize("before", range(4))
+def test_a_result_is_whole_where_its_table_gets_columns_between_two_pages(tmp_path, before):
+    """As at a node that is started again in the middle of it, and applies the rest later."""
+    made = enumerate("bcn", AFTER + 1)
+    whole = [put(DOG, key, seq, age=20, points=seq, mark=2 * seq) for seq, key in made]
+    known, pages = opened(tmp_path / "rowcast.db"), [([event], ()) for event in whole]
+    known.commit(EARLIER)
+    for page in pages[:before]:
+        known.stage(DOG, AFTER, page)
+    known.close()
+    added = (Attribute("points", Type.INT), Attribute("mark", Type.LONG))
+    more = replace(DOG, attributes=(*DOG.attributes, *added))
+    store = SqlStore(tmp_path / "rowcast.db", synced=False)
+    store.open([more if table is DOG else table for table in TABLES])
+    for page in pages[before:]:
+        store.stage(more, AFTER, page)
+    store.switch(AFTER + 3, [(more, 3, 30)])
+    for _ in range(2):  # before they are moved, and after it
+        found = {one.topic: one.decoded for one in store.scan(more, EVERY, "", 9).records}
+        assert [event.decoded for event in whole] == [found[event.topic] for event in whole]
+        store.finish_staged()
     store.close()
 
 

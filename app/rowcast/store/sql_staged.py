@@ -105,6 +105,12 @@ class Staging:
         yielding = known.get(_YIELDING)
         self._yielding = frozenset(names if yielding is None else _names(yielding))
 
+    def complete(self, cursor: Cursor) -> None:
+        """Give staged rows the columns that their tables have got: more pages may have values."""
+        if not self.switched:
+            for staged in self.tables.values():
+                staged.complete(cursor)
+
     @contextmanager
     def _writing(self) -> Iterator[Cursor]:
         """Begin a transaction; one that fails changes nothing here either."""
@@ -267,8 +273,6 @@ class Staging:
             for part, count, size in counts:
                 puts, deletions, lost_bytes = lost.get(part.rows.name, _NONE_LOST)
                 left.append((part, count - puts - deletions, size - lost_bytes))
-            for staged in self.tables.values():
-                staged.complete(cursor)
             cursor.execute(f"DELETE FROM {META} WHERE name=?", (STAGED_AFTER,))
             views = [(staged.name, staged.view(cursor)) for staged in self.tables.values()]
             write_fact(cursor, OVERLAY, json.dumps(views))

@@ -113,6 +113,7 @@ class SqlStore(SqlReads):
                 self.staging.finish(cursor)
             limits = self._limits
             parts = open_tables(cursor, tables, limits.working_rows)
+            self.staging.complete(cursor)
             known = cursor.execute(f"SELECT id,path FROM {TABLES}").fetchall()
             self._parts = sql_topic_tables.load(cursor, parts[0], parts[1:], limits)
             self._views = sql_views.load(cursor, limits)

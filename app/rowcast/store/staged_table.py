@@ -90,15 +90,16 @@ class StagedTable:
             f"DELETE FROM {beside} WHERE {self._key} IN ({rows})", (limit,)
         ).rowcount
 
-    # -- the switch --------------------------------------------------------------------------------
-
     def complete(self, cursor: Cursor) -> None:
         """Add the columns that the table got by a restart while this was staged."""
         known = set(self._columns(cursor))
-        for _, name, kind, *_ in cursor.execute(f"PRAGMA table_info({quoted(self.name)})"):
+        columns = cursor.execute(f"PRAGMA table_info({quoted(self.name)})").fetchall()
+        for _, name, kind, *_ in columns:
             if quoted(name) not in known:
                 added = f"{quoted(name)} {kind}"
                 cursor.execute(f"ALTER TABLE {quoted(self.beside)} ADD COLUMN {added}")
+
+    # -- the switch --------------------------------------------------------------------------------
 
     def view(self, cursor: Cursor) -> str:
         """Return what the view selects that has the staged rows over those of the table."""
