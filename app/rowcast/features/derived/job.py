@@ -95,12 +95,19 @@ class Job:
         return int(now // self.rule.every_seconds)
 
     def is_due(self, now: float) -> bool:
-        """Whether a run is due: at once for a new table, then once each period."""
-        return self.period is None or self.period_at(now) > self.period
+        """Whether a run is due: at once for a new table, then once each period.
 
-    def due_at(self) -> float:
+        A period that is yet to come was counted by another rule or a wrong clock; but the next one
+        may have been served just before the clock was put right.
+        """
+        number = self.period_at(now)
+        return self.period is None or number > self.period or number < self.period - 1
+
+    def due_at(self, now: float) -> float:
         """Return when the next run is due; 0 for at once."""
-        return 0.0 if self.period is None else (self.period + 1) * self.rule.every_seconds
+        if self.period is None or self.is_due(now):
+            return 0.0
+        return (self.period + 1) * self.rule.every_seconds
 
     @property
     def fresh_seconds(self) -> float:
@@ -149,5 +156,5 @@ class Job:
             "cut": self.cut or None,
             **{name: self.reading.get(name, getattr(self, name)) for name in COUNTS},
             "error": self.error,
-            "due": time_text(self.due_at() or None) if enabled else None,
+            "due": time_text(self.due_at(now) or None) if enabled else None,
         }

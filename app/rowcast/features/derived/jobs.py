@@ -88,7 +88,7 @@ class Jobs:
                 if job.is_due(now):
                     self._begin(job)
                 else:
-                    waits.append(job.due_at() - now)
+                    waits.append(job.due_at(now) - now)
             if self._staleness.look(job, now):
                 self._changed(job.name)
         return max(min(waits), _SHORTEST)
