@@ -101,6 +101,15 @@ async def test_m5_a_result_that_replaces_takes_away_what_the_job_wrote_and_nothi
     assert world.names() == {"Dog/mine": "Tom", "Dog/c": "by hand"}
 
 
+async def test_m5_a_result_without_rows_cut_and_upload_is_no_repeat_of_an_earlier_one():
+    world = World()
+    empty = Order("", "Dog", "hourly", "", (), 0, replace=True, again=False)
+    for _ in range(2):
+        await world.write(dogs(a="Rex", b="Ida"), cut="", replace=True)
+        receipt = await world.results.commit(empty, ANN)
+        assert (receipt.removed, receipt.repeat, world.names()) == (2, False, {})
+
+
 async def test_m5_an_older_cut_is_fenced_off_unless_it_is_meant():
     world = World()
     await world.write(dogs(a="new"), cut="0badcafe:9")

@@ -68,12 +68,12 @@ class Memory:
     def repeated(self, cut: str, upload: str) -> ResultReceipt | None:
         """Return the receipt of a repeated result; raises when it is too old.
 
-        A repeat has the same cut; without one, the same upload.
+        A repeat has the same cut; without one, the same upload; without both, none is a repeat.
 
         A cut older than the newest is from a program that was replaced.
         """
         for receipt in self.receipts:
-            if receipt.cut == cut and (cut or receipt.upload == upload):
+            if receipt.cut == cut and (cut or (upload and receipt.upload == upload)):
                 return replace(receipt, repeat=True)
         place = _place(cut)
         newest = next((item for item in reversed(self.receipts) if item.cut), None)
