@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as kinds
 
+from rowcast.core.limits import TOPIC_BYTES_MAX, TOPIC_LEVELS_MAX
 from rowcast.core.tables import Attribute, Role, Table, Type
 
 _YEARS: Final = tuple(
@@ -70,6 +71,7 @@ class ColumnChecks:
         self._open = table.open
         key = table.primary_key
         self._key = "_id" if key is None else key.name
+        self._prefix = table.topic("")
         self._required = [item.name for item in table.attributes
                           if item.required and item.stored and not item.primary_key
                           and item.role not in _SET_BY_SERVER]  # fmt: skip
@@ -84,12 +86,12 @@ class ColumnChecks:
         return all(self._fits(name, batch.column(name)) for name in names)
 
     def _fits(self, name: str, column: Any) -> bool:
-        if name == self._key and column.null_count:
+        if name == self._key and (column.null_count or not self._are_ids(column)):
             return False
         if name in _IGNORED or column.null_count == len(column):
             return True
         if name == "_op":
-            return bool(pc.all(pc.equal(column, "put")).as_py())
+            return _text(column) and bool(pc.all(pc.equal(column, "put")).as_py())
         if name == "_id":
             return name == self._key and _text(column)
         attribute: Attribute | None = self._attributes.get(name)
@@ -97,3 +99,16 @@ class ColumnChecks:
             return False
         check = _FITS.get(attribute.type)
         return check is not None and check(column)
+
+    def _are_ids(self, column: Any) -> bool:
+        """Whether keys of text are the ends of topics (``core/topics.py:check_topic``)."""
+        if not _text(column) or not len(column):
+            return True
+        room = TOPIC_BYTES_MAX - len(self._prefix.encode())
+        levels = TOPIC_LEVELS_MAX - self._prefix.count("/")
+        sizes = pc.min_max(pc.binary_length(column)).as_py()
+        return (
+            0 < sizes["min"] <= sizes["max"] <= room
+            and pc.max(pc.count_substring(column, "/")).as_py() < levels
+            and not pc.any(pc.match_substring_regex(column, "[+#\\x00]")).as_py()
+        )

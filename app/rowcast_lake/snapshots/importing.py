@@ -16,14 +16,16 @@ from re import compile as pattern
 from typing import Any, Final, cast
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from rowcast.codecs import JSON, MSGPACK, decode
+from rowcast.codecs import JSON, MSGPACK, decode, encode
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import PUT
 from rowcast.core.export_limits import IMPORT_BATCH_ROWS
 from rowcast.core.snapshot_paths import folder_in_delta
 from rowcast.core.tables import Attribute, Table, Type
+from rowcast.core.topics import check_topic
 from rowcast.core.values import Checker, id_text, parse_id
 from rowcast.features.snapshots.snapshot_directory import NEWEST
 from rowcast_lake.columns.joining import joined, shaped
@@ -147,6 +149,8 @@ class Importer:
         for file in files:
             number = 0
             for batch in _batches(file):
+                with _reading(file):
+                    batch.validate(full=True)  # text may be no UTF-8
                 if not self._columns.certain(batch):
                     self._check_rows(file, number, batch)
                 number += batch.num_rows
@@ -156,11 +160,11 @@ class Importer:
     def _check_rows(self, file: Place, before: int, batch: Any) -> None:
         """Check the rows of a batch one by one; ``before`` is how many precede it in the file."""
         for record in self._records(file, before, batch):
-            if record.payload is None:
-                try:
+            with _at(record.where):
+                check_topic(self._table.topic(record.id))
+                if record.payload is None:
                     self._checker.check(record.value)
-                except Error as error:
-                    raise Error(error.code, f"{record.where}: {error.message}") from None
+                    encode(record.value, MSGPACK)  # values that are of no attribute
 
     def parts(self, file: Place) -> Iterator[Run | Iterator[Record]]:
         """Return the rows of a file, of the form that each batch of them allows."""
@@ -182,8 +186,8 @@ class Importer:
 
     def _records(self, file: Place, before: int, batch: Any) -> Iterator[Record]:
         with _reading(file):
-            rows = _plain(self._widened(batch)).to_pylist()
-        for number, row in enumerate(rows, before + 1):
+            rows = _plain(self._widened(batch))
+        for number, row in enumerate(_values(rows, file, before), before + 1):
             yield self._record(file, number, row)
 
     def _widened(self, batch: Any) -> Any:
@@ -208,14 +212,15 @@ class Importer:
             wanted = self._key or f"{ID} or id"
             raise Error(Code.UNPROCESSABLE, f"{where}: it has no {wanted}, which is its id")
         record_id = id_text(found)
-        try:
+        if not record_id:
+            wanted = self._key or f"{ID} or id"
+            raise Error(Code.UNPROCESSABLE, f"{where}: its id, {wanted}, is empty")
+        with _at(where):
             parse_id(self._table, record_id)
-        except Error as error:
-            raise Error(error.code, f"{where}: {error.message}") from None
-        content = self._content(row)
-        if content is not None:
-            return Record(file, number, record_id, None, content, row.get("_content_type") or JSON)
-        return Record(file, number, record_id, self._value(row))
+            content = self._content(row)
+            if content is None:
+                return Record(file, number, record_id, self._value(row))
+        return Record(file, number, record_id, None, content, row.get("_content_type") or JSON)
 
     def _content(self, row: dict[str, Any]) -> bytes | None:
         """Return content stored as bytes, because it is no value of the table."""
@@ -239,6 +244,31 @@ def _batches(file: Place) -> Iterator[Any]:
     key, files = (file.key, file.files) if isinstance(file, ObjectPath) else (file, None)
     with _reading(file), pq.ParquetFile(key, filesystem=files) as opened:
         yield from opened.iter_batches(IMPORT_BATCH_ROWS, use_threads=False)
+
+
+def _values(rows: Any, file: Place, before: int) -> list[dict[str, Any]]:
+    """Return rows as Python's; raises UNPROCESSABLE for a time that Python does not have."""
+    try:
+        return cast("list[dict[str, Any]]", rows.to_pylist())
+    except OverflowError:
+        for at in range(rows.num_rows):
+            try:
+                rows.slice(at, 1).to_pylist()
+            except OverflowError:
+                where = f"{file}, row {before + at + 1}"
+                raise Error(
+                    Code.UNPROCESSABLE, f"{where}: a time is not in the years 1 to 9999"
+                ) from None
+        raise
+
+
+@contextmanager
+def _at(where: str) -> Iterator[None]:
+    """Let errors say of which row they are."""
+    try:
+        yield
+    except Error as error:
+        raise Error(error.code, f"{where}: {error.message}") from None
 
 
 @contextmanager
@@ -271,10 +301,16 @@ _WIDER: Final = {Type.STRING: _becomes_text, Type.ANY: pa.types.is_nested}
 
 
 def _rest(row: dict[str, Any]) -> dict[str, object]:
-    """Return undeclared attributes."""
+    """Return undeclared attributes; raises UNPROCESSABLE for what has none."""
     text = row.get(REST)
+    if text is None:
+        return {}
     found = loads(text) if isinstance(text, str) else None
-    return found if isinstance(found, dict) else {}
+    if not isinstance(found, dict):
+        raise Error(
+            Code.UNPROCESSABLE, f"{REST}: it should be a JSON object of undeclared attributes"
+        )
+    return found
 
 
 def _convert(attribute: Attribute) -> Convert | None:
@@ -302,13 +338,20 @@ def _anything(item: object) -> object:
 
 
 def _of_list(each: Convert) -> Convert:
-    return lambda items: [None if item is None else each(item) for item in items]
+    def convert(items: Any) -> object:
+        if not isinstance(items, list):
+            return items  # the checks tell that it is none
+        return [None if item is None else each(item) for item in items]
+
+    return convert
 
 
 def _of_object(attribute: Attribute) -> Convert:
     converts = {item.name: found for item in attribute.fields if (found := _convert(item))}
 
     def convert(item: Any) -> object:
+        if not isinstance(item, dict):
+            return item  # the checks tell that it is none
         value = {
             name: converts[name](inner) if name in converts else inner
             for name, inner in item.items()
@@ -320,9 +363,18 @@ def _of_object(attribute: Attribute) -> Convert:
 
 
 def _plain(batch: Any) -> Any:
-    """Return rows with all times in microseconds, UTC, at any depth of lists and structs."""
+    """Return rows with all times in microseconds, UTC, at any depth of lists and structs.
+
+    Nanoseconds are cut off; raises ``pa.ArrowInvalid`` for a time beyond all microseconds.
+    """
     wanted = pa.schema([pa.field(item.name, _plain_type(item.type)) for item in batch.schema])
-    return batch if wanted == batch.schema else pa.Table.from_batches([batch]).cast(wanted, False)
+    if wanted == batch.schema:
+        return batch
+    columns = [
+        pc.cast(column, options=pc.CastOptions(field.type, allow_time_truncate=True))
+        for column, field in zip(batch.columns, wanted, strict=True)
+    ]
+    return pa.record_batch(columns, wanted)
 
 
 def _plain_type(kind: pa.DataType) -> pa.DataType:

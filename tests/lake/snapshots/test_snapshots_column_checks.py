@@ -57,6 +57,12 @@ def test_a_snapshot_s_columns_are_certain():
     "columns",
     [
         {"id": None},
+        {"id": pa.array(["a", ""])},
+        {"id": pa.array(["a", "b#"])},
+        {"id": pa.array(["a", "b\0"])},
+        {"id": pa.array(["a", "/" * 127])},
+        {"id": pa.array(["a", "b" * 65_532])},
+        {"_op": pa.array([1, 2])},
         {"id": pa.array(["a", None])},
         {"name": None},
         {"name": pa.array(["Rex", None])},

@@ -17,11 +17,14 @@ from rowcast_lake.snapshots.manifest import read_manifest
 SCHEMA = """
 type Point { x: Float!, at: Date }
 type Dog @table @export {
-  id: ID @primaryKey, name: String!, age: Int, born: Date, any: Any, at: Point
+  id: ID @primaryKey, name: String!, age: Int, born: Date, any: Any, at: Point, many: [Any]
 }
 type Strict @table @export @sealed { n: Long @primaryKey, v: Int }
 type Note @table @export { text: String }
 """
+
+
+MOMENT = pa.timestamp("us", "UTC")
 
 
 def table(name):
@@ -101,8 +104,24 @@ def test_columns_of_other_programs_are_read_by_their_names(file):
         ("Strict", {"n": ["one"]}, "is not an id of Strict"),
         ("Strict", {"n": [1], "more": [2]}, "row 1: more"),
         ("Dog", {"id": ["a"], "name": ["x"], "_op": ["delete"]}, "holds changes, not records"),
+        ("Note", {"id": ["a", ""], "text": ["x", "y"]}, "row 2: its id, _id or id, is empty"),
+        ("Dog", {"id": ["a", ""], "name": ["x", "y"]}, "row 2: its id, id, is empty"),
+        ("Dog", {"id": ["a", "b+"], "name": ["x", "y"]}, "row 2: the topic 'Dog/b+' holds a wild"),
+        ("Dog", {"id": ["a", "b\0"], "name": ["x", "y"]}, "row 2: a topic must not hold the char"),
+        ("Dog", {"id": ["/" * 128], "name": ["x"]}, "row 1: a topic must have at most 128 levels"),
+        ("Dog", {"id": ["a" * 65_532], "name": ["x"]}, "row 1: a topic must be at most 65535 b"),
+        ("Note", {"id": ["a", "b"], "more": pa.array([1, 2**64 - 1], pa.uint64())},
+         "row 2: The value does not fit at more"),
+        ("Dog", {"id": ["a"], "name": ["x"], "_extra": ["{no"]}, "row 1: The JSON is malformed"),
+        ("Dog", {"id": ["a"], "name": ["x"], "_extra": ["[1]"]}, "row 1: _extra: it should be a"),
+        ("Dog", {"id": ["a"], "name": ["x"], "at": ["text"]}, 'row 1: at: "text" is not an obj'),
+        ("Dog", {"id": ["a"], "name": ["x"], "many": ["text"]}, 'row 1: many: "text" is not a l'),
+        ("Dog", {"id": ["a", "b"], "name": ["x", "y"], "born": pa.array([0, 10**18], MOMENT)},
+         "row 2: a time is not in the years 1 to 9999"),
+        ("Dog", {"id": ["a"], "name": ["x"], "born": pa.array([2**31 - 1], pa.date32())},
+         "out of bounds"),
     ],
-)
+)  # fmt: skip
 def test_the_first_bad_row_is_named(file, name, columns, says):
     """S19: by file and number, in the table's words, before anything is written."""
     path = file(**columns)
@@ -110,6 +129,15 @@ def test_the_first_bad_row_is_named(file, name, columns, says):
         Importer(table(name)).check([path])
     assert refused.value.message.startswith(str(path))
     assert says in refused.value.message
+
+
+def test_text_that_is_none_is_found_before_the_first_write(file):
+    """S19: the bytes of a column of text may be no UTF-8; some other programs do not look."""
+    ends = pa.array([0, 1, 2], pa.int32()).buffers()[1]
+    text = pa.Array.from_buffers(pa.string(), 2, [None, ends, pa.py_buffer(b"a\xff")])
+    path = file(id=["a", "b"], name=text)
+    with pytest.raises(Error, match=r"rows.parquet cannot be read as Parquet: .*UTF8"):
+        Importer(table("Dog")).check([path])
 
 
 def test_a_place_without_parquet_is_told(tmp_path):
