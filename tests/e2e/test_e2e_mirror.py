@@ -242,6 +242,40 @@ def test_a_filling_after_an_interrupted_one_keeps_nothing_of_it(database):
     assert database.ask("SELECT string_agg(id || n, ',') FROM again.\"Old\"") == "a42"
 
 
+WHOLE = "type Thing @table @export { id: ID @primaryKey, n: Int, name: String }"
+
+
+def opened(database, schema, declared):
+    """Open a mirror of tables, and end it as if it were filled; return the place that it had."""
+    mirror = MirrorDatabase(
+        MirrorSection(url=database.url).address, schema, parse_schema(declared).tables
+    )
+    wait_until(lambda: is_open(mirror), "the lock of the one before is free")
+    found = mirror.open()
+    if not found.epoch:
+        mirror.filled(Place("log", 9, mirror.begin_filling()))
+    mirror.close()
+    return found
+
+
+def test_a_table_of_somebody_else_is_left_as_it_is(database):
+    database.ask('CREATE SCHEMA theirs; CREATE TABLE theirs."Thing" (id int, name varchar(9))')
+    database.ask("INSERT INTO theirs.\"Thing\" VALUES (1, 'mine')")
+    mirror = MirrorDatabase(
+        MirrorSection(url=database.url).address, "theirs", parse_schema(WHOLE).tables
+    )
+    with pytest.raises(Error, match=r'theirs\."Thing" is there, and is not a copy'):
+        mirror.open()
+    mirror.close()
+    assert database.ask('SELECT t::text FROM theirs."Thing" t') == "(1,mine)"
+
+
+def test_a_column_that_somebody_has_added_stops_nothing(database):
+    opened(database, "added", WHOLE)
+    database.ask('ALTER TABLE added."Thing" ADD COLUMN theirs point')
+    assert opened(database, "added", WHOLE).position == 9
+
+
 def test_a_server_stops_while_the_database_hangs(tmp_path, database):
     with Server(tmp_path, SCHEMA, settings=settings(database, "hangs")) as server:
         wait_until(lambda: state(server)["state"] == "following", "it follows")

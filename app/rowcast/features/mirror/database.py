@@ -23,6 +23,7 @@ from rowcast.features.mirror.columns import (
     GENERATION,
     KEY,
     POSITION,
+    VERSION,
     Row,
     copy_of,
     json_text,
@@ -31,6 +32,11 @@ from rowcast.features.mirror.columns import (
 log = logging.getLogger("rowcast.mirror")
 
 PLACE: Final = "_mirror"
+COLUMNS_SQL: Final = sa.text(
+    "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute "
+    "WHERE attrelid = CAST(:of AS regclass) AND attnum > 0 AND NOT attisdropped"
+)
+"""Names and types of columns, whatever types somebody has added."""
 CONNECT_SECONDS: Final = 5
 """Until the server has answered; then it is tried again."""
 STATEMENT_SECONDS: Final = 60
@@ -105,20 +111,27 @@ class MirrorDatabase:
         return Place(found.epoch, found.position, found.generation)
 
     def _adapt(self, link: sa.Connection, copy: sa.Table) -> bool:
-        """Give a copy the columns that its table has now; return whether any is new."""
+        """Give a copy the columns that its table has now; return whether any is new.
+
+        Raises CONFLICT for a table that is no copy: nothing of that may go.
+        """
         dialect, names = link.dialect, link.dialect.identifier_preparer
-        there = {
-            str(item["name"]): item["type"].compile(dialect)
-            for item in sa.inspect(link).get_columns(copy.name, self._schema)
-        }
-        changed, where = False, names.format_table(copy)
+        where = names.format_table(copy)
+        there = {str(name): str(kind) for name, kind in link.execute(COLUMNS_SQL, {"of": where})}
+        if not {KEY, VERSION, POSITION, GENERATION} <= there.keys():
+            raise Error(
+                Code.CONFLICT,
+                f"{where} is there, and is not a copy that a mirror has made; rename it, or choose "
+                "another mirror.schema",
+            )
+        changed = False
         for column in copy.columns:
             kind, name = column.type.compile(dialect), names.quote(column.name)
-            if there.get(column.name) == kind:
+            if there.get(column.name) == kind.lower():
                 continue
-            changed = True
             if column.name in there:
                 link.exec_driver_sql(f"ALTER TABLE {where} DROP COLUMN {name}")
+            changed = True
             link.exec_driver_sql(f"ALTER TABLE {where} ADD COLUMN {name} {kind}")
         return changed
 
