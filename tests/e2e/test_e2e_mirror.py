@@ -243,6 +243,8 @@ def test_a_filling_after_an_interrupted_one_keeps_nothing_of_it(database):
 
 
 WHOLE = "type Thing @table @export { id: ID @primaryKey, n: Int, name: String }"
+WITHOUT_NAME = "type Thing @table @export { id: ID @primaryKey, n: Int }"
+ANOTHER = "type Other @table @export { id: ID @primaryKey }"
 
 
 def opened(database, schema, declared):
@@ -256,6 +258,34 @@ def opened(database, schema, declared):
         mirror.filled(Place("log", 9, mirror.begin_filling()))
     mirror.close()
     return found
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "what"),
+    [
+        ((), "a copy that was dropped"),
+        ((WITHOUT_NAME,), "an attribute that was not declared for a while"),
+        ((ANOTHER,), "a table that was not declared for a while"),
+    ],
+)
+def test_a_copy_that_may_lack_something_is_filled_again(database, meanwhile, what):
+    schema = f"lacks_{what.split()[1]}_{len(meanwhile)}"
+    opened(database, schema, WHOLE)
+    assert opened(database, schema, WHOLE).position == 9
+    for declared in meanwhile:
+        opened(database, schema, declared)
+    if not meanwhile:
+        database.ask(f'DROP TABLE {schema}."Thing"')
+    found = opened(database, schema, WHOLE)
+    assert (found.epoch, found.position) == ("", 0), what
+    assert opened(database, schema, WHOLE).position == 9
+
+
+def test_what_a_mirror_of_an_earlier_release_lacks_is_filled(database):
+    opened(database, "earlier", WHOLE)
+    database.ask("ALTER TABLE earlier._mirror DROP COLUMN columns")
+    assert not opened(database, "earlier", WHOLE).epoch
+    assert opened(database, "earlier", WHOLE).position == 9
 
 
 def test_a_table_of_somebody_else_is_left_as_it_is(database):

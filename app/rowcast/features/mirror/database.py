@@ -5,6 +5,7 @@ server at a time writes: it holds an advisory lock, which ends with its connecti
 blocks; it is for one thread.
 """
 
+import json
 import logging
 import os
 import socket
@@ -71,6 +72,7 @@ class MirrorDatabase:
             sa.Column("epoch", sa.Text, nullable=False),
             sa.Column("position", sa.BigInteger, nullable=False),
             sa.Column("generation", sa.Integer, nullable=False),
+            sa.Column("columns", sa.Text),
         )
         self._metadata = metadata
         self.refused = 0
@@ -98,14 +100,30 @@ class MirrorDatabase:
             raise _failed(error) from error
 
     def _prepare(self, link: sa.Connection) -> Place:
+        """Make and adapt the tables; a copy that may lack something has them filled again.
+
+        Which columns it has followed is stored: one that is declared again has old values.
+        """
         link.execute(sa.schema.CreateSchema(self._schema, if_not_exists=True))
+        there = set(sa.inspect(link).get_table_names(self._schema))
         self._metadata.create_all(link)
+        if PLACE in there:  # an earlier release has stored no columns
+            where = link.dialect.identifier_preparer.format_table(self._place)
+            link.exec_driver_sql(f"ALTER TABLE {where} ADD COLUMN IF NOT EXISTS columns TEXT")
         changed = [self._adapt(link, copy) for copy in self.copies.values()]
         found = link.execute(sa.select(self._place)).first()
+        columns = {copy.name: [one.name for one in copy.columns] for copy in self.copies.values()}
+        known, none = json.dumps(columns), Place("", 0, 0)
         if found is None:
-            link.execute(self._place.insert().values(id=1, epoch="", position=0, generation=0))
-            return Place("", 0, 0)
-        if any(changed):
+            link.execute(self._place.insert().values(id=1, columns=known, **none._asdict()))
+            return none
+        if found.columns != known:
+            link.execute(self._place.update().values(columns=known))
+        followed: dict[str, list[str]] = json.loads(found.columns or "{}")
+        if any(changed) or any(
+            name not in there or not set(names) <= set(followed.get(name, ()))
+            for name, names in columns.items()
+        ):
             self._move(link, Place("", 0, found.generation))  # also if the filling is interrupted
             return Place("", 0, found.generation)
         return Place(found.epoch, found.position, found.generation)
