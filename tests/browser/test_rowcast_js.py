@@ -158,6 +158,17 @@ def test_a_cursor_of_another_log_is_a_reset(client, server):
     assert ["reset", "snapshot", "current"] == kinds
 
 
+SEPARATORS = "a\u2028b\u2029c\x85d\u2028event: problem"
+
+
+def test_o10_a_value_may_have_any_characters(client, server):
+    """O10: U+2028 is no line end of a stream, but one of JavaScript's regular expressions."""
+    server.request("PUT", "/Dog/u", json={"name": SEPARATORS})
+    client.do("subscribe", filter="Dog/u", options={})
+    snapshot, current = client.events(2)
+    assert (SEPARATORS, "current") == (snapshot["value"]["name"], current["kind"])
+
+
 class Cut(BaseHTTPRequestHandler):
     """Answers a stream with the next of some pieces, and ends it."""
 

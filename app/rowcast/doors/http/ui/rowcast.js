@@ -227,8 +227,9 @@ async function readEvents(body, heard, take) {
     const blocks = (rest + value).split('\n\n')
     rest = blocks.pop()
     for (const block of blocks) {
-      const part = (name) => new RegExp(`^${name}: ?(.*)`, 'm').exec(block)?.[1]
-      if (part('data')) take(part('event'), JSON.parse(part('data')))
+      const lines = block.split('\n') // a regular expression would end them at U+2028, too
+      const part = (name) => lines.find((line) => line.startsWith(name))?.slice(name.length)
+      if (part('data: ')) take(part('event: '), JSON.parse(part('data: ')))
     }
   }
 }
