@@ -108,6 +108,27 @@ def test_it_reads_and_writes_on_conditions(client):
     assert 2 == len(client.call("history", "Dog/a b")["result"]["events"])
 
 
+@pytest.mark.parametrize("topic", ["Dog/../home/v", "Dog/x/../../home/v", "./home/v", "home/v/.."])
+def test_o10_a_level_of_dots_is_a_name_like_others(client, server, topic):
+    """O10: in a URL Dog/../home/v is home/v, also with %2e (URL Standard, 4.4)."""
+    server.request("PUT", "/home/v", json={"name": "victim"})
+    client.call("put", topic, {"name": "new"})
+    assert "new" == client.call("get", topic)["result"]["value"]["name"]
+    assert ["put"] == [one["_op"] for one in client.call("history", topic)["result"]["events"]]
+    client.call("delete", topic)
+    assert 404 == client.call("get", topic)["refused"]
+    assert {"name": "victim"} == server.request("GET", "/home/v").json()
+
+
+@pytest.mark.parametrize("topic", [".", ".."])
+def test_o10_what_no_url_names_is_not_asked_for(client, topic):
+    calls = ("get", topic), ("put", topic, {}), ("create", topic, {})
+    said = [client.call(*call) for call in calls]
+    assert [(400, f"no URL names the topic {topic}")] * 3 == [
+        (one["refused"], one["message"]) for one in said
+    ]
+
+
 def test_it_pages_and_takes_other_formats(client):
     for n in range(3):
         client.call("put", f"Counter/p{n}", {"n": n})

@@ -1,5 +1,6 @@
 /** Undeclared topics: their branches, and the messages that are retained there. */
 import { calmly, clear, command, confirmed, dialog, h, redraw, toast, trying } from './dom.js'
+import { pathOf } from './rowcast.js'
 import { actionsHead, fit, note, refusal, rowsTable, section } from './rows.js'
 import { amount, brief, formatOf, moment, parsed, pretty } from './text.js'
 
@@ -152,8 +153,7 @@ function none(app) {
 
 /** One message with its whole payload, in its format. */
 async function whole(app, topic) {
-  const row = await (await app.rows.request('GET',
-    `/$SYS/retained/${topic.split('/').map(encodeURIComponent).join('/')}`)).json()
+  const row = await (await app.rows.request('GET', pathOf(`${RETAINED}/${topic}`))).json()
   dialog(topic, (box) => h('div', {},
     h('p.soft', {}, [formatOf(row), `${amount(row.size)} bytes`, `QoS ${row.qos}`,
       row.client && `from ${row.client}`, row.properties?.length && `with ${row.properties.join(', ')}`]

@@ -29,7 +29,13 @@ const NO_WEBSOCKET = {
   detail: 'there is no WebSocket here: use Node 22, node --experimental-websocket, or the option WebSocket',
 }
 
-export const pathOf = (topic) => '/' + topic.split('/').map(encodeURIComponent).join('/')
+/** The path of a topic. In a URL a level `..` goes up one (URL, 4.4), unless its slashes are escaped. */
+export function pathOf(topic) {
+  const levels = topic.split('/')
+  if (!levels.some((level) => /^\.\.?$/.test(level))) return '/' + levels.map(encodeURIComponent).join('/')
+  if (levels[1] !== undefined) return '/' + encodeURIComponent(topic)
+  throw new Problem({ status: 400, code: 'invalid', detail: `no URL names the topic ${topic}`, isUnsent: true })
+}
 
 export class Rowcast {
   /**
@@ -100,7 +106,7 @@ export class Rowcast {
     return this.writes.add('message', topic, value, options)
   }
 
-  create(table, value, options) {
+  async create(table, value, options) {
     return this.write('POST', `${pathOf(table)}/`, value, options)
   }
 

@@ -2,6 +2,7 @@
 import { ask } from './ask.js'
 import { clear, confirmed, h, toast } from './dom.js'
 import { badge, badges, refusal, rowsTable, section } from './rows.js'
+import { pathOf } from './rowcast.js'
 
 const RULES = '$SYS/rules'
 const ACTIONS = ['read', 'subscribe', 'write', 'publish', 'administer', 'all']
@@ -56,9 +57,9 @@ function question(app, about) {
   return h('section.card', {}, h('form.row', { onsubmit: async (event) => {
     event.preventDefault()
     Object.assign(asked, { user: user.value, action: action.value, topic: topic.value })
-    const path = ['$SYS', 'policy', user.value, action.value, ...topic.value.split('/')]
+    const path = ['$SYS', 'policy', user.value, action.value, topic.value].join('/')
     try {
-      const said = await app.rows.request('GET', `/${path.map(encodeURIComponent).join('/')}`)
+      const said = await app.rows.request('GET', pathOf(path))
       const { allowed, because, roles } = await said.json()
       clear(answer, h('p', {}, badge(allowed ? 'yes' : 'no', allowed), ' ', h('b', {}, user.value),
         roles.length ? ` (${roles.join(', ')})` : '', allowed ? ' may ' : ' may not ', action.value, ' ',
