@@ -116,7 +116,7 @@ def _cursor(value: object) -> str:
 
 
 def _is_new(value: object) -> bool:
-    if value not in {"new", "current"}:
+    if not isinstance(value, str) or value not in {"new", "current"}:
         raise Error(
             Code.INVALID,
             f"start is 'new' (only what happens from now on) or 'current', not {str(value)[:80]!r}",

@@ -190,6 +190,7 @@ async def test_l10_rules_of_before_are_seen_by_administrators_only():
         ({"filter": "a/#", "actions": []}, "names actions"),
         ({"filter": "a/#", "actions": ["raed"]}, 'did you mean "read"'),
         ({"filter": "a/#", "actions": ["read"], "effect": "maybe"}, '"allow" or "deny"'),
+        ({"filter": "a/#", "actions": ["read"], "effect": []}, '"allow" or "deny"'),
         ({"filter": "a/#/b", "actions": ["read"]}, "#"),
         ({"filter": "a/${name}", "actions": ["read"]}, "unknown place"),
         ({"filter": "a/#", "actions": ["read"], "rolls": ["x"]}, 'did you mean "roles"'),

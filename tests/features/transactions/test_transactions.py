@@ -103,6 +103,7 @@ async def test_a_refusal_names_the_write(rest, topic, words):
         ({"op": "put", "topic": "Dog/1", "value": 1, "ifMtch": 1}, 400, 'mean "ifMatch"'),
         ({"op": "put", "topic": "Dog/1", "value": 1, "ifMatch": 1}, 400, "cursor of a version"),
         ({"op": "put", "topic": "Dog/1", "value": 1, "ifNoneMatch": "x"}, 400, "ifNoneMatch"),
+        ({"op": "put", "topic": "Dog/1", "value": 1, "ifNoneMatch": []}, 400, "ifNoneMatch"),
         ({"op": "message", "topic": "a", "value": 1, "ifMatch": "*"}, 400, "no conditions"),
         ({"op": "put", "topic": "Dog/1", "value": 1, "producer": "x"}, 400, "producer"),
         (7, 400, "write 1: it is no map"),

@@ -76,7 +76,7 @@ def _topic_rule(name: str, value: object) -> TopicRule:
     text, effect = value.get("filter"), value.get("effect", "allow")
     if not isinstance(text, str) or not text:
         raise wrong("needs a filter, such as " + _SAMPLE)
-    if effect not in {"allow", "deny"}:
+    if not isinstance(effect, str) or effect not in {"allow", "deny"}:
         raise wrong('has the effect "allow" or "deny"')
     actions = _names(value, "actions")
     for action in sorted(actions - set(ACTIONS)):

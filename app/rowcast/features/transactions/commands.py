@@ -90,7 +90,7 @@ def _checked(item: Mapping[str, object]) -> tuple[str, str]:
 
 def _condition(item: Mapping[str, object], kind: str, epoch: str) -> Condition | None:
     match, none_match = item.get("ifMatch"), item.get("ifNoneMatch")
-    if none_match not in {None, "*"} or (none_match is not None and match is not None):
+    if none_match is not None and (none_match != "*" or match is not None):
         raise Error(Code.INVALID, 'ifNoneMatch is "*", and does not go with ifMatch')
     if kind == MESSAGE and (match is not None or none_match is not None):
         raise Error(Code.INVALID, "a message takes no conditions; only a record has a version")

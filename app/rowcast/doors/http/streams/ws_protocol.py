@@ -178,7 +178,7 @@ def _filter(socket: "Socket", fields: Fields) -> str:
         None if limit is None else f"limit({_quoted(limit)})",
         None if select is None else f"select({_quoted(select)})",
     ]
-    texts = [part for part in parts if part not in {None, ""}]
+    texts = [part for part in parts if part is not None and part != ""]
     asked = "&".join(texts) if all(isinstance(it, str) for it in texts) else None
     found = None if asked is None else query_of(topic, asked, socket.kernel.registry.leads)
     if found is None:
@@ -287,7 +287,7 @@ def _told_of(socket: "Socket", kind: str, receipt: Receipt) -> Fields:
 def _condition(fields: Fields, kind: str, epoch: str) -> Condition | None:
     """Return the condition of ``ifMatch`` and ``ifNoneMatch``, as in HTTP."""
     match, none_match = fields.get("ifMatch"), fields.get("ifNoneMatch")
-    if none_match not in {None, "*"}:
+    if none_match is not None and none_match != "*":
         raise Error(Code.INVALID, 'ifNoneMatch is "*": there must be no record')
     if none_match is not None and match is not None:
         raise Error(Code.INVALID, "ifMatch and ifNoneMatch exclude each other; give one of them")
