@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 
@@ -52,6 +53,46 @@ def test_numbers_have_no_digits_that_only_binary_gives_them():
             ["brief", 1e-300],
         ]
     )
+
+
+def test_o8_a_map_that_only_looks_like_bytes_is_a_map():
+    """O8: bytes have the one member $bytes; base64 of anything else would end the drawing."""
+    values = {"$bytes": "%%%", "x": 1}, {"$bytes": 5}, {"$bytes": "AAE="}
+    shown = ['{"$bytes":"%%%","x":1}', '{"$bytes":5}', "00 01"]
+    assert shown == answers([["brief", value] for value in values])
+    assert json.loads(answers([["pretty", values[0]]])[0]) == values[0]
+
+
+NAMES = [
+    "Dog/1",
+    "a'|reboot|'b",
+    "a\\'; reboot #",
+    "$(reboot)/`reboot`/$HOME",
+    "a b\n\x1b[201~\x03reboot\n",
+    "Gr\u00fc\u00dfe/\u732b/\x85\u2028",
+    "100%41/a?b#c{d,e}[1-2]",
+    "Dog/../Cat/1",
+    "$SYS/broker/uptime",
+]
+"""Names of topics, of which a client may choose any."""
+
+
+def test_o8_a_command_names_a_topic_whatever_is_in_it():
+    """O8: somebody pastes it into a shell; the name is one word there, and runs nothing."""
+    words = answers([["quoted", name] for name in NAMES])
+    assert not [word for word in words if not word.isprintable()]
+    script = f"printf '%s\\0' {' '.join(words)}"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, check=True)
+    assert NAMES == done.stdout.decode().split("\0")[:-1]
+
+
+def test_o8_a_url_names_a_topic_whatever_is_in_it():
+    """O8: readable where it can be, and without what curl and a server take for something else."""
+    paths = answers([["spelled", name] for name in NAMES])
+    assert NAMES == [unquote(path)[1:] for path in paths]
+    assert not [path for path in paths if re.search(r"[?#\[\]{} ]|/\.\.?(/|$)", path)]
+    assert ["/Dog/1", "/$SYS/broker/uptime"] == [paths[0], paths[-1]]
+    assert paths[5].startswith("/Gr\u00fc\u00dfe/\u732b/")
 
 
 def test_moments_have_their_date_and_zone():

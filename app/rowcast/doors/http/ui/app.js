@@ -17,6 +17,7 @@ import { peoplePage } from './people.js'
 import { rulesPage } from './rules.js'
 import { REFUSED } from './refused.js'
 import { note, refusal } from './rows.js'
+import { quoted } from './text.js'
 
 // each with what it needs: a grant, or what must be readable
 const GROUPS = [
@@ -40,6 +41,7 @@ const FIRST = ['topics', 'records', 'console', 'clients'] // on a phone; the oth
 const WORDS = { out: 'not signed in', ready: 'connected', connecting: 'connecting', live: 'live', waiting: 'lost; trying again',
   refused: 'not allowed' }
 
+const nameOf = ({ user }) => (/^[\w.@-]+$/.test(user) ? user : quoted(user)) // as a word of a command
 const main = document.getElementById('main')
 const app = {
   rows: new Rowcast(location.origin),
@@ -84,9 +86,9 @@ const app = {
   mosquitto(verb, words) {
     const { hostname } = new URL(app.rows.url)
     return [`mosquitto_${verb} -h ${hostname}`, app.port && app.port !== 1883 && `-p ${app.port}`,
-      app.named() && `-u ${app.me.user} -P '…'`, words].filter(Boolean).join(' ')
+      app.named() && `-u ${nameOf(app.me)} -P '…'`, words].filter(Boolean).join(' ')
   },
-  curl: (words) => `curl ${app.named() ? `-u ${app.me.user} ` : ''}${words}`,
+  curl: (words) => `curl ${app.named() ? `-u ${nameOf(app.me)} ` : ''}${words}`,
   named: () => Boolean(app.me && app.me.user !== 'anonymous'),
   /** The tables that there are now. */
   async tables() {
@@ -99,11 +101,20 @@ let leave = null
 let turn = 0
 let isKnown = false // who is here
 
+/** A part of the address; what somebody typed there may be escaped wrongly. */
+function decoded(part) {
+  try {
+    return decodeURIComponent(part)
+  } catch {
+    return part
+  }
+}
+
 async function show() {
   if (!isKnown) return
   const mine = ++turn
-  const [name, ...rest] = location.hash.replace(/^#\//, '').split('/').map(decodeURIComponent)
-  const known = PAGES[name] ? name : 'topics'
+  const [name, ...rest] = location.hash.replace(/^#\//, '').split('/').map(decoded)
+  const known = Object.hasOwn(PAGES, name) ? name : 'topics'
   const [, title, page] = PAGES[known]
   leave?.()
   leave = null

@@ -1,8 +1,7 @@
 /** One topic: its value, its history as a plot and as a list, live; edit, publish, delete. */
 import { calmly, clear, command, confirmed, h, time, toast, trying } from './dom.js'
-import { brief, gapText, pretty, when } from './text.js'
+import { brief, gapText, pretty, quoted, spelled, when } from './text.js'
 import { numbersOf, plot } from './plot.js'
-import { pathOf } from './rowcast.js'
 import { editRecord } from './form.js'
 
 const RANGES = { '5 min': ['5m', '5s', 300_000], '1 h': ['1h', '20s', 3_600_000],
@@ -134,8 +133,8 @@ export function showTopic(app, box, topic, { onClose } = {}) {
     h('p.soft', {}, 'Numbers are drawn as they come; the past is read from the log.'),
     plots, h('h2', {}, 'What happened'), writes ? say : null, list,
     h('h2', {}, 'From a terminal'),
-    command(app.curl(`'${app.rows.url}${decodeURI(pathOf(topic))}?last=10'`)),
-    command(app.mosquitto('sub', `-v -t '${topic}'`)))
+    command(app.curl(quoted(`${app.rows.url}${spelled(topic)}?last=10`))),
+    command(app.mosquitto('sub', `-v -t ${quoted(topic)}`)))
   draw()
   past()
   const heard = app.rows.subscribe(topic, hear, {

@@ -12,10 +12,27 @@ const rounded = (name, value) => (typeof value === 'number' ? plain(value) : val
 /** Bytes that are no text as their numbers; anything else as JSON. */
 function written(value, most, spaces) {
   if (typeof value === 'string') return value
-  const bytes = value?.$bytes !== undefined ? atob(value.$bytes) : null
-  if (bytes === null) return JSON.stringify(value, rounded, spaces)
+  const isBytes = typeof value?.$bytes === 'string' && Object.keys(value).length === 1
+  if (!isBytes) return JSON.stringify(value, rounded, spaces)
+  const bytes = atob(value.$bytes)
   const hex = [...bytes.slice(0, most)].map((one) => one.charCodeAt(0).toString(16).padStart(2, '0'))
   return `${hex.join(' ')}${bytes.length > most ? ` … (${bytes.length} bytes)` : ''}`
+}
+
+const UNSEEN = /[\0-\x1f\x7f-\x9f\u2028\u2029]/g // a terminal may take one for a key that is pressed
+const escaped = (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, '0')}`
+
+/** A word of a command for bash, whoever gave it: a topic may be chosen to be run. */
+export const quoted = (text) => (text.search(UNSEEN) < 0 ? `'${text.replaceAll("'", "'\\''")}'`
+  : `$'${text.replace(/['\\]/g, '\\$&').replace(UNSEEN, escaped)}'`)
+
+/** The path of a topic for curl: as it is, but for what means something else in a URL. */
+export function spelled(topic) {
+  const levels = topic.split('/')
+  const slash = levels.some((level) => /^\.\.?$/.test(level)) ? '%2F' : '/' // else .. goes up one
+  const readable = (level) => level.replace(/(%24)|(?:%[89A-F][\dA-F])+/g, (one, dollar) =>
+    (dollar ? '$' : decodeURIComponent(one)))
+  return `/${levels.map((level) => readable(encodeURIComponent(level))).join(slash)}`
 }
 
 /** A value on one line; long ones are cut, for what is drawn is bounded. */
