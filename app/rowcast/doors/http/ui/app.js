@@ -2,7 +2,7 @@
 import { ask } from './ask.js'
 import { clear, command, h, toast, trying } from './dom.js'
 import { pause } from './problem.js'
-import { Rowcast } from './rowcast.js'
+import { Rowcast, pathOf } from './rowcast.js'
 import { topicsPage } from './tree.js'
 import { recordsPage } from './records.js'
 import { consolePage } from './console.js'
@@ -17,7 +17,7 @@ import { peoplePage } from './people.js'
 import { rulesPage } from './rules.js'
 import { REFUSED } from './refused.js'
 import { note, refusal } from './rows.js'
-import { quoted } from './text.js'
+import { parsed, quoted } from './text.js'
 
 // each with what it needs: a grant, or what must be readable
 const GROUPS = [
@@ -67,15 +67,12 @@ const app = {
     await app.rows.request('POST', '/$SYS/login', { body })
     renew()
   },
-  /** Publish what somebody typed: JSON if it is that, else text. */
-  send(topic, text, retain) {
-    let value = text
-    let type = 'text/plain'
-    try {
-      value = JSON.parse(text)
-      type = 'application/json'
-    } catch { /* text then */ }
-    return app.rows[retain ? 'put' : 'publish'](topic, value, { type })
+  /** Publish what somebody typed, as it is: JSON if it is that, else text. A number keeps its digits. */
+  async send(topic, text, retain) {
+    const type = parsed(text) === undefined ? 'text/plain' : 'application/json'
+    const [method, words] = retain ? ['PUT', ''] : ['POST', '?retain=false']
+    const answer = await app.rows.request(method, pathOf(topic) + words, { body: text, headers: { 'content-type': type } })
+    return { cursor: answer.headers.get('rowcast-position') }
   },
   /** What the OpenAPI document says of each table's records. */
   async schemas() {

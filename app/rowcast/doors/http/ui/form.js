@@ -1,7 +1,8 @@
 /** A form for a record, made of its table's schema; conditional, so that nobody overwrites unseen. */
 import { clear, dialog, h, toast } from './dom.js'
 import { keyOf, typeOf } from './shape.js'
-import { pretty } from './text.js'
+import { pathOf } from './rowcast.js'
+import { parsed, pretty } from './text.js'
 
 /** Edit the record at a topic, or make one below a table if `fresh`. */
 export async function editRecord(app, topic, { fresh = false } = {}) {
@@ -10,7 +11,7 @@ export async function editRecord(app, topic, { fresh = false } = {}) {
   let record = { value: undefined, cursor: null }
   if (!fresh) {
     try {
-      record = await app.rows.get(topic)
+      record = schema ? await app.rows.get(topic) : await wholeOf(app, topic)
     } catch (error) {
       if (error.status !== 404) return toast(error.message, true)
     }
@@ -40,6 +41,21 @@ export async function editRecord(app, topic, { fresh = false } = {}) {
   })
 }
 
+/** A record of no table, with its JSON as its writer wrote it: a number may have more digits than ours. */
+async function wholeOf(app, topic) {
+  const answer = await app.rows.request('GET', pathOf(topic))
+  const type = answer.headers.get('content-type') || ''
+  const cursor = answer.headers.get('etag')?.replace(/^W\/|"/g, '') ?? null
+  const bytes = await answer.arrayBuffer()
+  let text
+  try {
+    text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)
+  } catch {
+    throw new Error(`${topic} has ${bytes.byteLength} bytes that are no text; a form cannot edit them`)
+  }
+  return { text, value: type.includes('json') ? parsed(text) : text, cursor, type }
+}
+
 async function send(app, { topic, table, fresh, record, view }) {
   const value = view.value()
   if (fresh) {
@@ -47,10 +63,13 @@ async function send(app, { topic, table, fresh, record, view }) {
     if (id !== undefined) return app.rows.put(`${table}/${id}`, value, { ifNoneMatch: '*' })
     return app.rows.create(table, value)
   }
+  if (view.raw) {
+    const condition = record.cursor ? { 'if-match': `"${record.cursor}"` } : { 'if-none-match': '*' }
+    const headers = { 'content-type': view.type(), ...condition }
+    return app.rows.request('PUT', pathOf(topic), { body: value, headers })
+  }
   if (record.cursor === null) return app.rows.put(topic, value, { ifNoneMatch: '*' })
-  const condition = { ifMatch: record.cursor }
-  if (view.raw) return app.rows.put(topic, value, { ...condition, type: view.type() })
-  return app.rows.patch(topic, view.changes(), condition)
+  return app.rows.patch(topic, view.changes(), { ifMatch: record.cursor })
 }
 
 /** Somebody was faster: show what they wrote, and let the user decide. */
@@ -161,22 +180,17 @@ function inputOf({ name, description, type, kind, words, required, isKey, fixed,
   }
 }
 
-function rawView({ value, type }) {
-  const isText = typeof value === 'string'
+function rawView({ text, value, type = '' }) {
+  const isJson = type === '' || type.includes('json')
   const area = h('textarea', { rows: 10, 'aria-label': 'Value' })
-  area.value = value === undefined ? '' : isText ? value : JSON.stringify(value, null, 2)
+  const isOurs = isJson && JSON.stringify(value) === text // then nothing changes when it is laid out
+  area.value = isOurs ? JSON.stringify(value, null, 2) : text ?? ''
+  const isText = () => isJson && parsed(area.value) === undefined
   return {
     raw: true,
     node: h('div.field', {}, area),
-    type: () => (type && !type.includes('json') ? type : undefined),
-    value() {
-      if (type && !type.includes('json')) return area.value
-      try {
-        return JSON.parse(area.value)
-      } catch {
-        return area.value
-      }
-    },
+    type: () => (isJson ? type || 'application/json' : type),
+    value: () => (isText() ? JSON.stringify(area.value) : area.value),
     wrong: (error, trouble) => clear(trouble, h('p.badtext', {}, error.message)),
   }
 }
