@@ -19,6 +19,11 @@ ROLLUP_BY_MAX: Final = 8
 """Attributes by which it groups: levels of its rows' topics."""
 ROLLUP_READINGS_MAX: Final = 1_000_000
 """Readings held for corrections, some 300 bytes each; beyond it the oldest period takes no more."""
+ROLLUP_PAGE_BYTES: Final = 1024 * 1024
+"""Target payload bytes of the writes that are read at a time: after large ones the next page has
+fewer, so that pages of a table with large records do not fill the memory."""
+ROLLUP_FIRST_EVENTS: Final = 64
+"""Writes of the first page, when their size is unknown."""
 ROLLUP_PAUSE_SECONDS: Final = 1.0
 """Time between two writes of rows, in seconds: a row has one event a second at most."""
 ROLLUP_RETRY_SECONDS: Final = 1.0

@@ -253,6 +253,26 @@ async def test_a_page_is_one_event_for_each_row_and_what_nobody_wrote_is_none():
     assert (1, before) == (len(events), world.server.committer.announced)
 
 
+async def test_pages_of_large_records_have_fewer_of_them(monkeypatch):
+    """V4: what a roll-up has in memory at a time is bounded in bytes, not only in events."""
+    world = await World(page_bytes=10_000).start()
+    for number in range(150):
+        payload = {"site": "A", "temp": 1.0, "note": "x" * 2_000}
+        await world.write(str(number), at=BASE + number % 60, **payload)
+    pages, page = [], world.server.reader.page
+
+    async def read(*arguments):
+        found = await page(*arguments)
+        pages.append(sum(len(event.payload) for event in found.events))
+        return found
+
+    monkeypatch.setattr(world.server.reader, "page", read)
+    await world.roll()
+    assert [150.0] == [row["temp_sum"] for row in (await world.rows()).values()]
+    assert max(pages[1:]) <= 10_000
+    assert len(pages) > 15
+
+
 async def test_a_row_without_readings_is_deleted_and_closed_periods_are_forgotten():
     world = await World().start()
     await world.write("1", at=BASE + 1, site="A", temp=1.0)

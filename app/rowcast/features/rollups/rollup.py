@@ -25,7 +25,9 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, PUT, RETAINED, Event, local_id
 from rowcast.core.limits import LOG_PAGE_EVENTS
 from rowcast.core.rollup_limits import (
+    ROLLUP_FIRST_EVENTS,
     ROLLUP_LEAD_SECONDS,
+    ROLLUP_PAGE_BYTES,
     ROLLUP_READINGS_MAX,
     ROLLUP_RECORDS_KNOWN,
 )
@@ -72,6 +74,7 @@ class Rollup:
 
     readings_max = ROLLUP_READINGS_MAX
     page_events = LOG_PAGE_EVENTS
+    page_bytes = ROLLUP_PAGE_BYTES
 
     def __init__(self, kernel: Kernel, table: Table, source: Table) -> None:
         self._kernel = kernel
@@ -80,6 +83,8 @@ class Rollup:
         self.rule = cast("RollupRule", table.rollup)
         self.periods = Periods(self.rule)
         self.position = 0
+        self._limit = ROLLUP_FIRST_EVENTS
+        """Events of the next page, by the sizes of those in the last one."""
         self._newest = 0
         """The newest version of a write that was applied: its time, in microseconds."""
         self._floor = 0
@@ -117,7 +122,8 @@ class Rollup:
         reader = self._kernel.reader
         while True:
             trimmed = reader.trimmed([self.source])
-            page = await reader.page(self.position, self.page_events, [self.source])
+            limit = min(self._limit, self.page_events)
+            page = await reader.page(self.position, limit, [self.source])
             if trimmed > self.position and page.events:
                 self._skip(page.events[0].version)
             before = await self._befores(page.events)
@@ -127,11 +133,17 @@ class Rollup:
             batch.close()
             self.position = page.upto
             if page.events:
+                self._fit(page.events)
                 while not await batch.write(self._kernel):
                     await pause()
                 self.stale = []
             if page.upto >= self._kernel.committer.announced:
                 return
+
+    def _fit(self, events: Sequence[Event]) -> None:
+        """Set how many events the next page has, by the sizes of these."""
+        size, count = sum(len(event.payload) for event in events), len(events)
+        self._limit = max(1, self.page_bytes * count // max(1, size))
 
     def _skip(self, version: int) -> None:
         """Leave out what the log no longer has: a period that it has a part of would be wrong."""
