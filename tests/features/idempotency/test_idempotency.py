@@ -1,5 +1,6 @@
 """Idempotency keys: whose they are, how long they are known, what survives (B17, P4)."""
 
+from collections import Counter
 from hashlib import sha256
 from math import inf
 
@@ -152,7 +153,31 @@ async def test_the_oldest_keys_are_forgotten_when_there_are_too_many(room, whose
     assert not (await send(room, "0", "y"))[0].repeat
     assert (await send(room, "5", count=2))[0].repeat
     await room.committer.durable()
-    assert len(known(room)) == keys._counts.total() <= 10
+    assert len(known(room)) == keys._counts.total() == keys._total <= 10
+
+
+class Owners(Counter):
+    """Counts of owners, which are not added up."""
+
+    def total(self):
+        raise AssertionError("the receipts of all owners were added up")
+
+    def values(self):
+        raise AssertionError("the receipts of all owners were looked at")
+
+
+async def test_a_request_costs_the_same_whoever_else_has_keys(room):
+    """B17, P4: the receipts of all users are counted as they come and go."""
+    await send(room, "ben's", caller=BEN)
+    room.idempotent_writes.keys = keys = Keys(room.kernel, room.now, receipts_max=10)
+    keys._counts = Owners()
+    keys.restore(known(room))
+    for number in range(12):
+        await send(room, str(number))
+    assert not (await send(room, "ben's", caller=BEN))[0].repeat
+    room.time += 2 * keys.keep_seconds
+    assert inf == await keys.expire_due()
+    assert (0, Owners()) == (keys._total, keys._counts)
 
 
 async def test_one_user_does_not_use_up_what_is_there_for_others(room):

@@ -89,6 +89,8 @@ class Keys:
         """By owner and digest of the key, oldest first."""
         self._counts: Counter[str] = Counter()
         """Receipts of each owner."""
+        self._total = 0
+        """Receipts of all owners."""
         self.ends: Callable[[float], None] | None = None
         """Called with the expiry of a key."""
 
@@ -100,7 +102,7 @@ class Keys:
             at, request = int.from_bytes(value[:8], "big"), value[8:_PREFIX]
             entry = found.setdefault((owner, digest), Entry(at, request))
             entry.done[int(index)] = value[_PREFIX:]
-            self._counts[owner] += 1
+            self._count(owner, 1)
         self._entries = dict(sorted(found.items(), key=lambda item: item[1].at))
         if self._entries:
             self._tell_end(next(iter(self._entries.values())))
@@ -156,7 +158,7 @@ class Keys:
         def hear(outcome: Outcome) -> None:
             if isinstance(outcome, Receipt) and number not in entry.done:
                 entry.done[number] = pack(outcome)
-                self._counts[owner] += 1
+                self._count(owner, 1)
             done(outcome)
 
         return hear
@@ -183,15 +185,22 @@ class Keys:
     def _end(self, entry: Entry) -> float:
         return entry.at / 1000 + self.keep_seconds
 
+    def _count(self, owner: str, receipts: int) -> None:
+        """Count receipts of an owner, or fewer of them."""
+        self._total += receipts
+        self._counts[owner] += receipts
+        if not self._counts[owner]:
+            del self._counts[owner]
+
     def _make_room(self, owner: str) -> None:
         """Evict the oldest keys when there are too many, a tenth at once, to amortise a scan."""
         if self._counts[owner] > self._user_receipts_max:
             self._forget_oldest(self._user_receipts_max * 9 // 10, owner)
-        if self._counts.total() > self._receipts_max:
+        if self._total > self._receipts_max:
             self._forget_oldest(self._receipts_max * 9 // 10, None)
 
     def _forget_oldest(self, left: int, owner: str | None) -> None:
-        count = self._counts.total() if owner is None else self._counts[owner]
+        count = self._total if owner is None else self._counts[owner]
         gone: list[tuple[str, str]] = []
         for place, entry in self._entries.items():
             if count <= left:
@@ -205,9 +214,7 @@ class Keys:
         changes: list[Change] = []
         for owner, digest in places:
             entry = self._entries.pop((owner, digest))
-            self._counts[owner] -= len(entry.done)
-            if not self._counts[owner]:
-                del self._counts[owner]
+            self._count(owner, -len(entry.done))
             changes += [Change(owner, f"{digest}:{index}", None) for index in entry.done]
         if changes:
             self._kernel.committer.keep(changes)
