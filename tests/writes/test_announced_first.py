@@ -9,7 +9,9 @@ from rowcast.core.cursors import Cursor
 from rowcast.core.errors import Error
 from rowcast.core.events import DELETE, MESSAGE, PUT, Event
 from rowcast.core.limits import SEQ_RESERVE
+from rowcast.core.overload_limits import DISK_PROBE_SECONDS
 from rowcast.core.topic_tables import TopicRoot
+from rowcast.store.disk import size_of
 from rowcast.subscriptions.start_position import why_lost
 from rowcast.writes.pending_bytes import WriteBounds
 from rowcast.writes.write import UNAWAITED, Condition, Unawaited, Write
@@ -68,6 +70,45 @@ async def test_those_that_come_meanwhile_are_stored_together_next():
     assert before + 2 == room.committer.commits
     seqs = [event.seq for event in listener.events]
     assert sorted(set(seqs)) == seqs
+
+
+def full(room, most):
+    """Make the disk refuse batches of more than ``most`` bytes; return the sizes."""
+    append, sizes = room.store.append, []
+
+    def checked(packed, **options):
+        sizes.append(size_of(*packed))
+        if sizes[-1] > most[0]:
+            raise Error(Code.BUSY, "the disk is full")
+        append(packed, **options)
+
+    room.store.append = checked
+    return sizes
+
+
+async def test_after_a_full_disk_messages_are_announced_at_once_again():
+    """X9: no client has to write as much as was refused; the server tries it by itself."""
+    room, most = Server(), [3_000]
+    await room.put("u/0")
+    sizes = full(room, most)
+    with pytest.raises(Error, match="full"):
+        await room.put("u/large", b"x" * 9_000)
+    for number in range(5):
+        await room.put(f"u/{number}")
+        await room.committer.settle()
+    assert [9_000, 2, 9_000, 2, 2, 2, 2] == sizes
+    assert "the disk is full" == room.committer.disk.refused
+    most[0] = 100_000
+    room.committer.disk._probed_at -= DISK_PROBE_SECONDS
+    room.committer.submit([message("u/1")])
+    await room.committer.settle()
+    assert "" == room.committer.disk.refused
+    assert [] == room.store.states("disk")
+    listener = Listener(room)
+    room.writer.hold()
+    await submitted(room, message("u/2"))
+    assert ["u/2"] == listener.topics
+    await done(room)
 
 
 async def test_none_passes_a_write_that_has_to_wait_for_the_disk():

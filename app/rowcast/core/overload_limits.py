@@ -21,6 +21,9 @@ READY_PROBE_BYTES: Final = 65_536
 """Size of a probe write after the disk refused one: more than the slack of a file's allocation."""
 READY_PROBE_BYTES_MAX: Final = 1_048_576
 """The same after a large write was refused."""
+DISK_PROBE_SECONDS: Final = 10.0
+"""Minimum interval between the server's own probes of a disk that refused a write and takes smaller
+ones, in seconds: each may be 1 MiB of the log, and messages of QoS 0 are only late meanwhile."""
 READY_RETRY_SECONDS: Final = 5
 """Retry-after while the server is not ready."""
 READY_WAIT_SECONDS: Final = 2.0

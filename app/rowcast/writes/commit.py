@@ -32,11 +32,12 @@ from rowcast.reads.record_cache import RecordCache
 from rowcast.store.disk import Disk, size_of
 from rowcast.store.store import Appends
 from rowcast.writes.announced_first import AnnouncedFirst, goes_first
+from rowcast.writes.batch import Batch
 from rowcast.writes.decide import decide_all
 from rowcast.writes.group_commit import GroupCommit
 from rowcast.writes.pending_bytes import WriteBounds
 from rowcast.writes.staged_commit import StagedCommits
-from rowcast.writes.write import Outcome, Receipt, Unawaited, Write
+from rowcast.writes.write import FactsWrite, Outcome, Receipt, Unawaited, Write
 
 log = logging.getLogger("rowcast.commit")
 
@@ -242,7 +243,7 @@ class Committer(StagedCommits):
         """Note that announced messages are durable, and go on with those after them."""
         self.commits += 1
         if self.disk.refused:
-            self.disk.took(size_of(work.events, work.changes))
+            self._try_disk(size_of(work.events, work.changes))
         self._release(work)
 
     def _lose(self, work: GroupCommit, error: Exception) -> None:
@@ -353,11 +354,22 @@ class Committer(StagedCommits):
         """Note what is durable now."""
         self.commits += work.packed is not None
         if self.disk.refused:
-            self.disk.took(size_of(work.events, work.changes))
+            self._try_disk(size_of(work.events, work.changes))
         if work.events:
             known = self._cache.known(work.events) if work.bulk else None
             self._cache.put_all(work.events, known)
         self._finish(work)
+
+    def _try_disk(self, taken: int) -> None:
+        """Note bytes that the disk took after a refusal; if they prove too little, write as many.
+
+        That goes alone, in a batch that holds nobody's write: it may be refused.
+        """
+        disk = self.disk
+        disk.took(taken)
+        if disk.refused and disk.probe_due(self._loop.time()):
+            changes = disk.probe()
+            self._parts.append(Batch(facts_writes=[(0, FactsWrite(changes, lambda _error: None))]))
 
     def _finish(self, work: GroupCommit) -> None:
         """Announce and answer, in order; then start the next batch, when this turn ends.
