@@ -3,6 +3,8 @@
 ``gather_seconds`` is an hour here, so what is appended was not appended by the timer.
 """
 
+import asyncio
+
 import pytest
 from test_announced_first import Listener, message, put, stored
 
@@ -31,12 +33,23 @@ async def said(room, *topics):
         await turns()
 
 
+async def soon(waiting):
+    """Wait for what needs no timer; fail, instead of waiting for an hour, where it does."""
+    task = asyncio.ensure_future(waiting)
+    await turns(60)
+    if not task.done():
+        task.cancel()
+        await turns()
+        raise AssertionError("it waits for the time that messages are gathered for")
+    await task
+
+
 async def test_messages_of_several_turns_are_one_batch():
     room, listener = await started()
     before = room.committer.commits
     await said(room, "u/1", "u/2", "u/3")
     assert (["u/1", "u/2", "u/3"], ["u/0"]) == (listener.topics, stored(room))
-    await room.committer.unstored()
+    await soon(room.committer.unstored())
     assert (["u/0", *listener.topics], before + 1) == (stored(room), room.committer.commits)
     assert room.committer.stored == room.committer.announced
 
@@ -53,7 +66,7 @@ async def test_those_that_come_during_an_append_are_gathered_too():
     await turns(30)
     assert ["u/0", "u/1"] == stored(room)
     await said(room, "u/3")
-    await room.committer.unstored()
+    await soon(room.committer.unstored())
     assert (["u/0", *listener.topics], before + 2) == (stored(room), room.committer.commits)
 
 
@@ -68,14 +81,14 @@ async def test_a_write_that_waits_for_the_disk_is_not_held_up():
     room, listener = await started()
     await said(room, "u/1", "u/2")
     room.committer.submit([put("u/3")])
-    await room.committer.settle()
+    await soon(room.committer.settle())
     assert ["u/0", "u/1", "u/2", "u/3"] == ["u/0", *listener.topics] == stored(room)
 
 
 async def test_facts_are_not_held_up():
     room, _ = await started()
     await said(room, "u/1")
-    await room.committer.durable()
+    await soon(room.committer.durable())
     assert ["u/0", "u/1"] == stored(room)
 
 
@@ -104,7 +117,7 @@ async def test_when_the_disk_refuses_all_of_them_are_counted(count):
 
     await said(room, *(f"u/{number}" for number in range(count)))
     room.store.append = refuse
-    await room.committer.unstored()
+    await soon(room.committer.unstored())
     assert (count, count) == (room.committer.announced_first.lost, len(listener.topics))
     assert 0 == room.committer.pending.size
 
