@@ -213,3 +213,25 @@ async def test_a_connection_that_ends_before_the_answer_leaves_nothing(doors):
         await say(peer, id=1, **AWAY)
         peer.transport.abort()
     await settled(doors)
+
+
+async def test_a_connection_that_ends_while_its_will_is_replaced_has_the_former_one(doors, heard):
+    """Also after a restart, where the server stops at that moment."""
+    wills = doors.kernel.service(WebSocketWills)
+    first = Event("Chat/ann", PUT, b"1", "application/json", 1, True)
+    key = await wills.put("", first, ANN)
+    go_on = threading.Event()
+    doors.writer.submit(go_on.wait)
+    second = Event("Chat/ann", PUT, b"2", "application/json", 1, True)
+    replacing = asyncio.create_task(wills.put(key, second, ANN))
+    await turns(3)
+    replacing.cancel()
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await replacing
+    await doors.kernel.committer.settle()
+    later = install(doors)
+    later.wills.restore(doors.store.states(OWNER))
+    await later.start()
+    await settled(doors)
+    assert [("Chat/ann", b"1")] == heard

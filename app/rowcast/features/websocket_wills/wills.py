@@ -72,7 +72,7 @@ class WebSocketWills:
         try:
             await self._keep(Change(OWNER, key, value))
         except asyncio.CancelledError:  # the connection ended before it was answered
-            self.closed(key)
+            self._store_again(key)
             raise
         self._facts[key] = value
         return key
@@ -92,12 +92,17 @@ class WebSocketWills:
     def closed(self, key: str) -> None:
         """Remove the will of a connection that was closed normally; try until that is stored."""
         self._facts.pop(key, None)
+        self._store_again(key)
+
+    def _store_again(self, key: str) -> None:
+        """Store the will that a connection has by now, or that it has none, in place of another."""
 
         def done(error: Error | None) -> None:
             if error is not None and not self.stopping:
-                asyncio.get_running_loop().call_later(self._retry_seconds, self.closed, key)
+                loop = asyncio.get_running_loop()
+                loop.call_later(self._retry_seconds, self._store_again, key)
 
-        self._kernel.committer.keep((Change(OWNER, key, None),), done)
+        self._kernel.committer.keep((Change(OWNER, key, self._facts.get(key)),), done)
 
     def lost(self, key: str) -> None:
         """Write the will of a connection that was lost."""
