@@ -124,6 +124,25 @@ def test_l10_what_has_no_equal_here_is_a_sentence_and_changes_nothing(server):
     assert [] == listed["data"]["role"]["acls"]
 
 
+def test_l10_a_role_with_an_acl_that_is_refused_is_not_changed(server):
+    """It neither loses the ACLs that it has, nor is it there with a part of its ACLs."""
+    kept = {"acltype": "subscribePattern", "topic": "kept/#", "allow": False}
+    bad = kept | {"topic": "a/#/b"}
+    ask(server, command("createRole", rolename="k", acls=[kept]))
+    modified, created = ask(
+        server,
+        command("modifyRole", rolename="k", acls=[bad]),
+        command("createRole", rolename="new", acls=[kept, bad]),
+    )
+    assert ("error" in modified, "error" in created) == (True, True)
+    had, absent = ask(server, command("getRole", rolename="k"), command("getRole", rolename="new"))
+    assert [kept | {"priority": 0}] == had["data"]["role"]["acls"]
+    assert "Role not found" == absent["error"]
+    rows = server.request("GET", "/$SYS/rules/", auth=ROOT).json()
+    assert [] == [row["id"] for row in rows if "new" in row["roles"]]
+    ask(server, command("deleteRole", rolename="k"))
+
+
 def test_l10_rules_of_ours_are_shown_as_what_they_come_to(server):
     rule = {"filter": "own/${username}", "actions": ["all"], "roles": ["q"], "effect": "deny"}
     ask(server, command("createRole", rolename="q"))

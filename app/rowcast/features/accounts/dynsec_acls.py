@@ -39,8 +39,12 @@ async def _create(rows: Rows, asked: Asked) -> None:
         raise Error(Code.CONFLICT, "Role already exists")
     rules = [_rule(name, acl) for acl in asked.maps("acls")]
     await rows.put(ROLES, name, {"note": _note(asked)})
-    for rule_name, rule in rules:
-        await rows.put(RULES, rule_name, rule)
+    try:
+        for rule_name, rule in rules:
+            await rows.put(RULES, rule_name, rule)
+    except Error:  # such as for a filter that is none: all or nothing
+        await _delete(rows, asked)
+        raise
 
 
 async def _modify(rows: Rows, asked: Asked) -> None:
@@ -50,11 +54,11 @@ async def _modify(rows: Rows, asked: Asked) -> None:
     if note := _note(asked):
         await rows.change(ROLES, name, {"note": note})
     if asked.has("acls"):
+        for rule_name, rule in rules.items():  # first: until then the former denials hold
+            await rows.put(RULES, rule_name, rule)
         for row in await rows.all(RULES):
             if _is_own(row, name) and row["id"] not in rules:
                 await rows.remove(RULES, str(row["id"]))
-        for rule_name, rule in rules.items():
-            await rows.put(RULES, rule_name, rule)
 
 
 def _note(asked: Asked) -> str:
