@@ -109,6 +109,12 @@ def test_fields_that_have_no_name_in_a_schema_are_left_out():
     assert 1 == proposal.tables[0].accepted
 
 
+def test_of_fields_that_differ_in_capitals_alone_the_one_seen_most_is_proposed():
+    proposal = propose(messages("room/1", {"temp": 1}, {"Temp": 2, "n": 1}, {"Temp": "hot"}))
+    assert {"Temp": (Type.ANY, False), "n": (Type.INT, False)} == attributes(proposal, "Room")
+    assert 3 == proposal.tables[0].accepted
+
+
 def test_names_that_are_taken():
     proposal = propose([*messages("dog/1", {"x": 1}), *messages("Dog/1", {"x": 1})], ["dog"])
     names = [table.name for table in proposal.tables]

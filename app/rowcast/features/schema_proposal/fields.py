@@ -89,9 +89,16 @@ class Fields:
 
     @property
     def nameable(self) -> dict[str, Field]:
-        """Fields with valid schema names; others are accepted undeclared."""
-        return {
+        """Fields with valid schema names; others are accepted undeclared.
+
+        Of names that differ in capitals alone, which no table can have, the one seen most.
+        """
+        valid = {
             name: found
             for name, found in self.by_name.items()
             if _NAME.fullmatch(name) and not name.startswith("__") and found.types
         }
+        most: dict[str, str] = {}
+        for name in sorted(valid, key=lambda name: valid[name].seen):
+            most[name.lower()] = name
+        return {name: found for name, found in valid.items() if most[name.lower()] == name}
