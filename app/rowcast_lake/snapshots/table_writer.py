@@ -19,7 +19,7 @@ Conversions work on columns; only rows with undeclared attributes are handled on
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Final, Protocol, cast
 
@@ -30,6 +30,7 @@ import pyarrow.compute as pc
 from rowcast.core.events import DELETE, Event
 from rowcast.core.partitions import Partition
 from rowcast.core.tables import Attribute, Table, Type
+from rowcast.core.values import Checker
 from rowcast.store.read_transaction import (
     CONTENT_COLUMNS,
     SYSTEM_COLUMNS,
@@ -281,7 +282,7 @@ class TableSheet:
                     cells[place][row] = None
                     left = orjson.loads(cast("str", rest[row] or "{}"))
                     value = {"$decimal": text} if kind is Type.DECIMAL else orjson.loads(text)
-                    left[column.name] = value
+                    left |= self._rest.shown({column.name: value})
                     rest[row] = orjson.dumps(left).decode()
         return cells, rest
 
@@ -326,6 +327,8 @@ class _Rest:
 
     def __init__(self, table: Table, shown: Sequence[Attribute]) -> None:
         stored = value_attributes(table)
+        self.shown: Callable[[dict[str, object]], dict[str, object]] = _visible_of(table)
+        """Returns values without what is hidden, also within nested types whose values misfit."""
         self._at = {item.name: (place, item.type) for place, item in enumerate(shown)}
         self._hidden = frozenset(item.name for item in stored if item.hidden)
         names = "|".join(re.escape(item.name) for item in stored)
@@ -370,4 +373,8 @@ class _Rest:
                 cells[place][row] = orjson.dumps(item).decode()
             else:
                 own[name] = item
-        return left | {name: own[name] for name in self._at if name in own}
+        return left | self.shown({name: own[name] for name in self._at if name in own})
+
+
+def _visible_of(table: Table) -> Callable[[dict[str, object]], dict[str, object]]:
+    return cast("Callable[[dict[str, object]], dict[str, object]]", Checker(table).visible)

@@ -125,6 +125,31 @@ def test_what_does_not_fit_the_new_type_counts_as_the_value_it_is(story):
     assert {} == told.differences(first, last)
 
 
+OLD = {"x": "text", "pin": "1234"}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "old", "shown"),
+    [
+        ("v: N", "v: N", OLD, '{"v":{"x":"text"}}'),
+        ("v: [N]", "v: [N]", [OLD], '{"v":[{"x":"text"}]}'),
+        ("w: Int", "v: N", OLD, '{"v":{"x":"text"}}'),
+    ],
+)
+def test_a_hidden_field_stays_hidden_where_the_value_around_it_does_not_fit(
+    story, before, after, old, shown
+):
+    """S5, M9: it was written before the field was hidden, and before another got its type."""
+    dog = "type Dog @table @export {{ id: ID @primaryKey, {} }}\ntype N {{ {} }}".format
+    told = story("Int")
+    told.world.open(dog(before, "x: String"))
+    told.put("1", old)
+    told.world.open(dog(after, "x: Int, pin: String @hidden"))
+    told.snapshot()
+    (row,) = told.world.rows("Dog")
+    assert (None, shown) == (row["v"], row["_extra"])
+
+
 def test_pages_of_both_types_are_one_page_that_others_read(story):
     """S6: numbers and decimals become text; DuckDB reads the values."""
     told = story("Decimal")
