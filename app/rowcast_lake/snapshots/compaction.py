@@ -82,17 +82,25 @@ def compact(
 def forget(directory: Directory, seconds: float, now: Callable[[], float] = time.time) -> list[str]:
     """Remove the oldest pages, created more than ``seconds`` ago; pages being read stay.
 
-    Only the oldest pages are removed, so the rest has no gap. Returns the removed names.
+    Only the oldest pages are removed, so the rest has no gap. The last one stays, whatever its age:
+    the next page begins where it ends, else events would be exported twice, or never. Returns the
+    removed names.
     """
     catalogue, gone = catalogue_of(directory), list[str]()
-    for item in sorted(catalogue.items(), key=lambda item: item.seq):
-        if not item.is_page or item.problem:
+    pages = [item for item in catalogue.items() if item.is_page and not item.problem]
+    last = max(pages, key=lambda page: (_made(page), page.seq), default=None)
+    for item in sorted(pages, key=lambda item: item.seq):
+        if last is not None and _end(item) == _end(last):
             continue
         if now() - _made(item) < seconds or not catalogue.free(item):
             break
         catalogue.remove(item)
         gone.append(item.name)
     return gone
+
+
+def _end(page: Item) -> tuple[str, int]:
+    return str(page.manifest["epoch"]), page.seq
 
 
 def widest(items: Sequence[Item]) -> list[Item]:

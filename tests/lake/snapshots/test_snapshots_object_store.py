@@ -208,8 +208,12 @@ def test_changes_are_written_proved_merged_and_forgotten(world, store):
     assert wide.manifest.rows == 4
     (item,) = [item for item in catalogue_of(store).items() if item.is_page]
     assert {} == differences(store, catalogue_of(store).items(), first, last)
+    assert forget(store, 0) == []
+    world.put("Dog", "5", {"name": "Ace"}, payload=b"{}", content_type="application/json")
+    page = export_changes(order(world, store))
+    assert page.manifest.from_seq == item.seq + 1
     assert forget(store, 0) == [item.name]
-    assert shelf_of(store).pages() == []
+    assert shelf_of(store).pages() == [f"changes/{page.place.name}"]
 
 
 def test_a_sweep_leaves_what_may_still_be_written(world, store):

@@ -120,7 +120,24 @@ def test_small_pages_stay_as_long_as_a_stream_may_be_away(world):
     assert 4 == len(items(world))
     compact(world.directory, keep_small_seconds=DAY, now=lambda: stands + DAY + 60)
     assert [f"merged/{wide.place.name}"] == shelf_of(world.directory).pages()
-    assert shelf_of(world.directory).pages() == forget(world.directory, 0)
+
+
+@pytest.mark.parametrize("snapshot", [False, True])
+def test_a_stream_has_each_event_once_although_a_quiet_time_is_longer_than_increments_stay(
+    world, snapshot
+):
+    """S15, S6: the next increment begins where the last one ended, whatever its age."""
+    stream = FileStream(world.directory, "Dog")
+    write(world, 2, [])
+    page(world)
+    seen = [row["_seq"] for rows in stream.poll() for row in rows]
+    forget(world.directory, 0)
+    write(world, 1, [])
+    if snapshot:
+        world.export()
+    page(world)
+    seen += [row["_seq"] for rows in stream.poll() for row in rows]
+    assert [2, 3, 4] == seen
 
 
 def test_an_increment_is_not_to_stay_longer_than_any(world):
