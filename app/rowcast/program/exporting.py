@@ -1,5 +1,6 @@
 """Wiring of snapshots: the export command, and its schedule."""
 
+import json
 import sys
 from importlib import import_module
 from importlib.util import find_spec
@@ -70,6 +71,8 @@ def export_command(config: Config, order: Order) -> list[str]:
     command += ["--out", config.snapshots.place(config.data, order.audience)]
     if order.audience:
         command += ["--audience", order.audience, "--set", f"security.users={config.users_file}"]
+        access = [rule.model_dump() for rule in config.hooks.acl]
+        command += ["--set", f"hooks.acl={json.dumps(access)}"]
     if config.snapshots.keep and not order.changes:
         command += ["--keep", str(config.snapshots.keep)]
     if config.snapshots.keep_for and not order.changes:

@@ -10,12 +10,10 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rowcast.auth.users_file import read_users
 from rowcast.core.errors import Code, Error
 from rowcast.core.places import check_local, is_object_store
 from rowcast.core.snapshot_limits import SNAPSHOT_NICENESS, SNAPSHOT_PROGRESS_SECONDS
@@ -30,6 +28,7 @@ from rowcast.program.commands.options import (
 )
 from rowcast.program.config import Config
 from rowcast.program.settings.snapshots import SnapshotSettings, seconds_of
+from rowcast_lake.commands.audiences import members_of
 from rowcast_lake.commands.digests import TablesOption, UrlsOption, digests
 from rowcast_lake.commands.needs import need_pyarrow, schema_text
 
@@ -98,6 +97,7 @@ def export(
     from rowcast_lake.snapshots.shelves import shelf_of  # noqa: PLC0415
 
     os.nice(SNAPSHOT_NICENESS)
+    members = members_of(chosen, audience, out)
     order = Order(
         chosen.database_url,
         _directory(chosen, out),
@@ -106,10 +106,11 @@ def export(
         tuple(name.strip() for name in tables.split(",") if name.strip()),
         history,
         audience,
-        _roles(chosen.users_file) if audience else (),
+        members.roles,
+        members.reads,
+        members.access,
         catalogs=chosen.snapshots.catalogs,
     )
-    _check_audience(order, out)
     teller = _teller() if json_lines else None
     if changes:
         _export_changes(order, chosen.snapshots, teller)
@@ -119,23 +120,6 @@ def export(
     if keep or keep_seconds:
         shelf_of(order.directory).keep(keep, time.time() - keep_seconds if keep_seconds else 0)
     _tell_made(made, as_json=json_lines)
-
-
-def _check_audience(order: "Order", out: str | None) -> None:
-    """Refuse to write a role's snapshot into the directory of administrators' snapshots."""
-    if order.audience and out is None:
-        raise Error(
-            Code.INVALID,
-            "name a directory of their own for these snapshots: --audience needs --out",
-        )
-
-
-def _roles(file: Path) -> frozenset[str]:
-    """Return the declared roles and the roles of users."""
-    if not file.exists():
-        return frozenset()
-    known = read_users(file)
-    return frozenset(known.roles).union(*(one.roles for one in known.users.values()))
 
 
 def _facts(name: str, manifest: "Manifest") -> dict[str, object]:

@@ -36,10 +36,9 @@ from rowcast_lake.snapshots.change_writer import (
     TableChanges,
 )
 from rowcast_lake.snapshots.digest import Digest
-from rowcast_lake.snapshots.export import Order, Progress, check_audience, seqs_of
+from rowcast_lake.snapshots.export import Order, Progress, check_audience, role_view, seqs_of
 from rowcast_lake.snapshots.files import TableFiles
 from rowcast_lake.snapshots.manifest import FILE_NAME, Manifest, TableFacts, columns_of, time_text
-from rowcast_lake.snapshots.role_view import RoleView
 from rowcast_lake.snapshots.shapes import Batch
 from rowcast_lake.snapshots.shelves import catalogue_of, shelf_of
 from rowcast_lake.stores.object_paths import Directory
@@ -101,7 +100,7 @@ def _sheets(order: Order, tables: Sequence[Table], cut: ReadTransaction) -> list
     ]
     if not order.audience:
         return sheets
-    audience = RoleView(order.audience, tables, cut, order.roles)
+    audience = role_view(order, tables, cut)
     return [audience.changes(sheet) for sheet in sheets]
 
 

@@ -21,6 +21,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.snapshot_limits import SNAPSHOT_FREE_BYTES_MIN, SNAPSHOT_SHARED_ROWS_MIN
 from rowcast.core.suggestions import did_you_mean
 from rowcast.core.tables import Table
+from rowcast.features.rights.access_list import AccessList
 from rowcast.features.snapshots.shelf import Shelf
 from rowcast.features.snapshots.snapshot_directory import name_of
 from rowcast.journal.log_replay import replay_log
@@ -71,6 +72,10 @@ class Order:
     """The role whose members may see the snapshot; empty for administrators."""
     roles: Collection[str] = ()
     """The roles of users and declared roles: an audience is one of them, or named in a rule."""
+    reads: bool = True
+    """Whether all members of the audience have the grant to read."""
+    access: AccessList | None = None
+    """The access list of the server."""
     free_bytes_min: int = SNAPSHOT_FREE_BYTES_MIN
     shared_rows_min: int = SNAPSHOT_SHARED_ROWS_MIN
     """Rows of a table that a second process reads."""
@@ -172,9 +177,15 @@ def _sheets(order: Order, tables: Sequence[Table], cut: ReadTransaction) -> list
     if order.history:
         sheets += _histories(cut, tables, sheets)
     if order.audience:
-        audience = RoleView(order.audience, tables, cut, order.roles)
+        audience = role_view(order, tables, cut)
         sheets = [seen for sheet in sheets if (seen := audience.sheet(sheet)) is not None]
     return sheets
+
+
+def role_view(order: Order, tables: Sequence[Table], cut: ReadTransaction) -> RoleView:
+    """Return what the audience of an order may see."""
+    role, roles = order.audience, order.roles
+    return RoleView(role, tables, cut, roles, reads=order.reads, access=order.access)
 
 
 def _tell_nobody(table: str, rows: int, total: int) -> None:

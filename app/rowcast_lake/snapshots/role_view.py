@@ -3,7 +3,9 @@
 The policy is that of every door: ``@auth`` of tables and attributes, and the rows of ``$SYS/rules``
 in the cut. Rows and attributes that the role may not see are left out, masked attributes are
 masked. A rule about a single user (``owner == $user``) matches no row for a role, because a role is
-no user. The server's own tables and the schema are for administrators only.
+no user. The server's own tables and the schema are for administrators only, and so is the audit
+log. Beside that the access list of the settings decides (``hooks.acl``), by its rules for anybody;
+and where no rule of ``$SYS/rules`` says anything, the grants that all members of the role have.
 
 Changes are what a subscriber with this role is told: a record that comes into sight is a put, one
 that leaves it a deletion, so the role's snapshot and its changes are its later snapshot. History
@@ -16,14 +18,16 @@ from typing import Final, Generic, TypeVar, cast
 import pyarrow as pa
 
 from rowcast.codecs import decode
-from rowcast.core.callers import Grants
+from rowcast.core.callers import Caller, Grants
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MISSING, Event
 from rowcast.core.suggestions import did_you_mean
 from rowcast.core.tables import Table
 from rowcast.core.topic_rules import TopicRule
+from rowcast.features.rights.access_list import AccessList
 from rowcast.features.rights.compiled_policy import CompiledPolicy, Subject
 from rowcast.features.rights.policy import Policy
+from rowcast.features.rights.rights import PRIVATE
 from rowcast.features.rights.rule_syntax import stored_rule_of
 from rowcast.reads.before_image import find_befores
 from rowcast.rows.compiled_table import CompiledTable
@@ -43,15 +47,25 @@ class RoleView:
     """The part of a cut that one role may see."""
 
     def __init__(
-        self, role: str, tables: Sequence[Table], cut: ReadTransaction, roles: Collection[str] = ()
+        self,
+        role: str,
+        tables: Sequence[Table],
+        cut: ReadTransaction,
+        roles: Collection[str] = (),
+        *,
+        reads: bool = True,
+        access: AccessList | None = None,
     ) -> None:
         """Compile the policy; ``roles`` are those of users. Raises NOT_FOUND for an unknown role.
 
-        Otherwise a misspelt role would silently get only what rules for everybody allow.
+        Otherwise a misspelt role would silently get only what rules for everybody allow. ``reads``:
+        its members have the grant to read.
         """
         shapes = {table.name: CompiledTable(table) for table in tables}
         self._contents = Transcoder(shapes)
-        subject = Subject("", frozenset({role}), Grants(read=True), lambda _path: None)
+        caller = Caller("", Grants(read=reads), roles=frozenset({role}))
+        listed = access.of(caller) if access is not None else None
+        subject = Subject("", caller.roles, caller.grants, lambda _path: None, listed)
         policy = Policy(tables, tuple(_rules(cut, tables)))
         for table in policy.guarded:
             shapes[table.name].guard()
@@ -111,6 +125,8 @@ class RoleView:
 
     def lets(self, topic: str) -> bool:
         """Whether the role may read an undeclared topic."""
+        if topic.startswith(PRIVATE) and not self._sight.admin:
+            return False
         return self._sight.lets("read", topic)
 
 

@@ -9,6 +9,7 @@ import pytest
 from exported import Exported
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, PATCH, PUT
+from rowcast.features.rights.access_list import AccessList, AccessRule
 from rowcast_lake.snapshots.changes import export_changes
 from rowcast_lake.snapshots.compaction import compact
 from rowcast_lake.snapshots.export import Order, export
@@ -100,6 +101,50 @@ def test_another_role_gets_more(world):
     for table in ("Person", "Open", "Free"):  # by the digest, it is the same whoever looks
         assert seen.manifest.tables[table].digest == made.manifest.tables[table].digest
     assert len(world.rows("Mine")) == 1
+
+
+@pytest.mark.parametrize("level", ["$AUDIT/refused/value/Dog", "$SYS/users/ann", "$CONTROL/x"])
+def test_what_only_administrators_read_is_for_no_other_role(tmp_path, level):
+    """S18, L15: as on every door, where no rule says anything."""
+    world = Exported(tmp_path, "type Open @table @export { id: ID @primaryKey, n: Int }")
+    world.put(None, f"{level}/1", payload=b"secret")
+    world.put(None, "home/t", payload=b"8")
+    world.export(audience="clerk", roles=["clerk"])
+    assert ["home/t"] == [row["topic"] for row in world.rows("_retained")]
+    world.put(None, f"{level}/2", payload=b"secret")
+    world.put(None, "home/t", payload=b"9")
+    place = world.path / "rowcast.db", world.directory, world.schema
+    export_changes(Order(*place, audience="clerk", roles=["clerk"]))
+    (file,) = world.directory.glob("changes/*/_retained/*.parquet")
+    assert ["home/t"] == [row["topic"] for row in pq.ParquetFile(file).read().to_pylist()]
+    world.close()
+
+
+def test_the_access_list_limits_a_role(world):
+    """S18, G20: by its rules for anybody; what is for single users is for no role."""
+    every = frozenset({"all"})
+    access = AccessList([
+        AccessRule("deny", every, ("home/hall/#", "Open/#")),
+        AccessRule("allow", every, ("Free/#",), users=frozenset({"ann"})),
+        AccessRule("allow", every, ("home/#", "Open/#", "Person/p0")),
+    ])  # fmt: skip
+    world.put(None, "home/other", payload=b"9")
+    world.put(None, "shed/t", payload=b"9")
+    world.export(audience="clerk", access=access)
+    assert ["home/other"] == [row["topic"] for row in world.rows("_retained")]
+    shown = {name: len(world.rows(name)) for name in ("Person", "Open", "Free")}
+    assert {"Person": 1, "Open": 0, "Free": 0} == shown
+
+
+def test_a_role_without_the_grant_to_read_gets_what_a_rule_allows(world):
+    """S18, M9: its members are shown no more, by no door."""
+    rule = {"filter": "home/hall/#", "effect": "allow", "actions": ["read"], "roles": ["clerk"]}
+    world.put(None, "$SYS/rules/hall", payload=json.dumps(rule).encode(), content_type=JSON)
+    world.put(None, "home/other", payload=b"9")
+    world.export(audience="clerk", reads=False)
+    assert ["home/hall/t"] == [row["topic"] for row in world.rows("_retained")]
+    assert [1] == [row["n"] for row in world.rows("Open")]  # a rule allows it
+    assert [] == world.rows("Person") + world.rows("Free")
 
 
 # -- changes and history ---------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """A schedule that keeps what a role may see in a place of its own (S18, M9, S1)."""
 
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -10,6 +11,9 @@ from exporting import Exporting
 from shelves import name_of, put_snapshot
 
 from exported import Exported
+from rowcast.auth.users import User
+from rowcast.auth.users_file import change_users
+from rowcast.core.callers import Grants
 from rowcast.core.errors import Code, Error
 from rowcast.features.snapshots.jobs import Order
 from rowcast.program.config import load_config
@@ -108,6 +112,36 @@ def test_only_what_the_role_may_read_is_in_its_place(tmp_path):
     assert not (tmp_path / "data" / "snapshots").exists()
     manifests = [json.loads(file.read_bytes()) for file in place.rglob("manifest.json")]
     assert {"clerk"} == {manifest["audience"] for manifest in manifests}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("acl", "grants", "read"),
+    [
+        ([], Grants(read=True), ["home/x", "shed/x"]),
+        ([], Grants(), []),
+        ([{"effect": "allow", "actions": ["all"], "topics": ["home/#"]}], Grants(read=True),
+         ["home/x"]),
+    ],
+)  # fmt: skip
+def test_the_schedule_s_commands_hear_of_grants_and_of_the_access_list(tmp_path, acl, grants, read):
+    """S18, M9, G20: what limits the members of the role limits the role."""
+    place, users = tmp_path / "clerks", tmp_path / "data/users.yaml"
+    users.parent.mkdir()
+    clerk = User("ann", grants, roles=frozenset({"clerk"}))
+    change_users(users, lambda known: known.with_user(clerk), os.urandom)
+    (tmp_path / "schema.graphql").write_text("type Dog @table { id: ID @primaryKey }")
+    given = {"schema": tmp_path / "schema.graphql", "data": tmp_path / "data", "hooks.acl": acl}
+    given |= {"snapshots.audiences": {"clerk": str(place)}, "security.users": str(users)}
+    world = Exported(tmp_path / "data", "type Dog @table { id: ID @primaryKey }")
+    for topic in ("home/x", "shed/x"):
+        world.put(None, topic, payload=b"1")
+    world.close()
+    command = export_command(load_config(None, {}, given), Order(audience="clerk"))
+    done = subprocess.run(command, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (file,) = place.glob("0*/_retained/*.parquet")
+    assert read == [row["topic"] for row in pq.ParquetFile(file).read().to_pylist()]
 
 
 WRONG = [
