@@ -100,10 +100,7 @@ class MirrorDatabase:
             raise _failed(error) from error
 
     def _prepare(self, link: sa.Connection) -> Place:
-        """Make and adapt the tables; a copy that may lack something has them filled again.
-
-        Which columns it has followed is stored: one that is declared again has old values.
-        """
+        """Make and adapt the tables; a copy that may lack something has them filled again."""
         link.execute(sa.schema.CreateSchema(self._schema, if_not_exists=True))
         there = set(sa.inspect(link).get_table_names(self._schema))
         self._metadata.create_all(link)
@@ -119,13 +116,10 @@ class MirrorDatabase:
             return none
         if found.columns != known:
             link.execute(self._place.update().values(columns=known))
-        followed: dict[str, list[str]] = json.loads(found.columns or "{}")
-        if any(changed) or any(
-            name not in there or not set(names) <= set(followed.get(name, ()))
-            for name, names in columns.items()
-        ):
-            self._move(link, Place("", 0, found.generation))  # also if the filling is interrupted
-            return Place("", 0, found.generation)
+        if any(changed) or columns.keys() - there or _lacks(found.columns, columns):
+            none = Place("", 0, found.generation)
+            self._move(link, none)  # also if the filling is interrupted
+            return none
         return Place(found.epoch, found.position, found.generation)
 
     def _adapt(self, link: sa.Connection, copy: sa.Table) -> bool:
@@ -267,6 +261,12 @@ class MirrorDatabase:
         if self._link is None:
             raise Error(Code.BUSY, "the mirror has no connection")
         return self._link
+
+
+def _lacks(followed: str | None, columns: Mapping[str, Sequence[str]]) -> bool:
+    """Whether a copy has a column that was not followed: one that is declared again is old."""
+    known: dict[str, list[str]] = json.loads(followed or "{}")
+    return any(not set(names) <= set(known.get(copy, ())) for copy, names in columns.items())
 
 
 def _engine_of(address: str) -> sa.Engine:
