@@ -27,7 +27,6 @@ from rowcast.journal.node_opening import (
     check_tables,
     needs_copy,
     prepare_tables,
-    replace_tables,
 )
 from rowcast.log.engine import Engine
 from rowcast.net.fork_server import Processes
@@ -44,6 +43,7 @@ from rowcast.program.process import run
 from rowcast.program.settings.cluster import Cluster, beside
 from rowcast.program.standing_by import StandingBy
 from rowcast.program.systemd import service_manager
+from rowcast.program.table_fetch import Fetch, TableFetch
 from rowcast.schema import load_schema
 from rowcast.store.sql_database import file_of
 
@@ -55,8 +55,6 @@ HINT: Final = (
     "; if they run, compare the names, addresses and secret of all nodes, and look into "
     "nats/nats-server.log in the data directory"
 )
-FETCHED: Final = ".fetched"
-"""Behind the name of the database: a copy of another node's, until it is whole."""
 ROLE_SECONDS: Final = 30.0
 """For a role to end; a process that hangs for longer ends, and is started again from outside."""
 
@@ -166,21 +164,9 @@ class Node:
         self._left = True
         self._turn.set()
 
-    async def _fetch(self, engine: Engine, fetch: Callable[..., Awaitable[None]]) -> bool:
-        """Put a copy of another node's tables in place of its own; False if it is to stop."""
-        database = file_of(self.config.database_url)
-        file = database.with_name(f"{database.name}{FETCHED}")
-        while not self._stopping.is_set():
-            try:
-                holder = Holder.unpack((await asyncio.to_thread(engine.lease)).holder)
-                if holder is not None and holder.node not in {"", self._cluster.node}:
-                    await fetch(holder.host, holder.port, file=file)
-                    await asyncio.to_thread(replace_tables, database, file)
-                    return True
-            except Error as error:
-                log.warning("it did not get a copy, and tries again: %s", error.message)
-            await self._pause()
-        return False
+    async def _fetch(self, engine: Engine, fetch: Fetch) -> bool:
+        getting = TableFetch(engine, self._cluster.node, self._stopping)
+        return await getting.replace(file_of(self.config.database_url), fetch)
 
     async def _tell_copying(self, why: str) -> None:
         told = f"this node {why}; it gets a copy of the tables of another node"
