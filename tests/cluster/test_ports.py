@@ -9,8 +9,10 @@ from types import SimpleNamespace
 import pytest
 import trustme
 
+from free_ports import free_port
 from rowcast.cluster.frames import Frames
 from rowcast.cluster.handshake import Handshake
+from rowcast.cluster.lease_keeper import Holder
 from rowcast.cluster.messages import HELLO, pack
 from rowcast.cluster.ports import SILENCE_SECONDS, SequencerPort, follow
 from rowcast.core.errors import Code, Error
@@ -175,6 +177,24 @@ async def test_a_node_reads_no_more_than_its_tables_keep_up_with(behind):
     lost.set()
     await reading
     assert calls[0] == ("pause" if behind else "on")
+
+
+async def test_clients_that_are_passed_on_leave_a_node_that_is_not_reached():
+    """Their connections would tell it after a minute: who takes nothing has that time."""
+    left = []
+    holder = Holder("a", "life", "127.0.0.1", free_port())
+    node = SimpleNamespace(
+        _member=SimpleNamespace(
+            keeper=SimpleNamespace(holder=holder), life="own", key=KEY, connecting=None
+        ),
+        link=SimpleNamespace(refusal=""),
+        _relays=SimpleNamespace(leave_others=left.append),
+    )
+    connecting = asyncio.create_task(FollowerNode._keep_connected(node))
+    await until(lambda: left)
+    assert set(left) == {""}
+    connecting.cancel()
+    await asyncio.wait((connecting,))
 
 
 @pytest.mark.parametrize("port", [(None, 2)], indirect=True)

@@ -2,6 +2,7 @@
 
 import asyncio
 import secrets
+import socket
 
 import pytest
 
@@ -9,6 +10,7 @@ from rowcast.cluster.frames import Frames
 from rowcast.cluster.messages import RELAY, pack
 from rowcast.cluster.ports import SequencerPort, relay
 from rowcast.core.errors import Code, Error
+from rowcast.core.limits import MQTT_STALL_SECONDS, STREAM_SEND_SECONDS
 from rowcast.net.relay import HTTP, MQTT, Client, Far, RelayedTransport, certificate_der
 from serving import until
 
@@ -67,6 +69,18 @@ async def port():
     for served in listening.served:
         served.transport.close()
     await until(lambda: all(served.lost for served in listening.served))
+
+
+async def test_who_takes_nothing_for_a_while_is_left_to_the_bounds_of_clients(port):
+    """The system would end its connection within seconds, as that of a node that is cut off."""
+    transport = await relay("127.0.0.1", port.number, KEY, CLIENT, Far(Near()))
+    await until(lambda: port.served)
+    for side in (transport, port.served[0].transport._below):
+        connected = side.get_extra_info("socket")
+        silence = connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
+        assert silence > 1000 * max(MQTT_STALL_SECONDS, STREAM_SEND_SECONDS)
+        assert connected.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+    transport.close()
 
 
 async def test_bytes_go_both_ways_and_the_end_too(port):

@@ -15,6 +15,7 @@ from rowcast.cluster.sequencer_links import SequencerLinks
 from rowcast.cluster.sockets import Connections, begin_relay
 from rowcast.cluster.table_copies import CopyReceiver
 from rowcast.core.errors import Code, Error
+from rowcast.core.limits import MQTT_STALL_SECONDS, STREAM_SEND_SECONDS
 from rowcast.core.peers import network
 from rowcast.net.fair_places import FairPlaces
 from rowcast.net.relay import Client
@@ -31,21 +32,27 @@ the place of the oldest of the network with the most, or is closed."""
 SILENCE_SECONDS: Final = 4
 """After which a connection ends whose other side is gone without a word, as by a cut cable: then a
 new one is tried, again and again. TCP itself would wait for a quarter of an hour."""
+RELAY_SILENCE_SECONDS: Final = SILENCE_SECONDS + max(MQTT_STALL_SECONDS, STREAM_SEND_SECONDS)
+"""The same for the connection of a client that is passed on. Its other side also takes nothing
+while the client, or the sequencer, takes nothing; their own bounds are shorter, and say so."""
 _ASKED: Final = 2
 """How often the other side is asked meanwhile, a second apart (tcp(7))."""
 
 
-def notice_silence(frames: Frames) -> None:
-    """Have the system end a connection whose other side does not answer it any more."""
+def notice_silence(frames: Frames, seconds: int = SILENCE_SECONDS) -> None:
+    """Have the system end a connection whose other side does not answer it any more.
+
+    Nor does one count as an answer for that says, for so long, that there is no room for more.
+    """
     connected = None if frames.transport is None else frames.transport.get_extra_info("socket")
     if connected is None:
         return
     connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in (
-        ("TCP_KEEPIDLE", SILENCE_SECONDS - _ASKED),
+        ("TCP_KEEPIDLE", seconds - _ASKED),
         ("TCP_KEEPINTVL", 1),
         ("TCP_KEEPCNT", _ASKED),
-        ("TCP_USER_TIMEOUT", SILENCE_SECONDS * 1000),
+        ("TCP_USER_TIMEOUT", seconds * 1000),
     ):
         option = getattr(socket, name, None)  # not every system has all of them
         if option is not None:
@@ -99,6 +106,10 @@ class SequencerPort(Connections):
     def _known(self, frames: Frames) -> None:
         self._strangers.leave(frames)
         super()._begin(frames)
+
+    def _relay(self, frames: Frames, client: Client) -> None:
+        notice_silence(frames, RELAY_SILENCE_SECONDS)
+        super()._relay(frames, client)
 
     def stop(self) -> None:
         """End all connections, and accept no more."""
@@ -155,6 +166,7 @@ async def relay(
 
     def known(frames: Frames) -> None:
         if not begun.done():
+            notice_silence(frames, RELAY_SILENCE_SECONDS)
             begun.set_result(begin_relay(frames, client, far))
 
     def ended() -> None:

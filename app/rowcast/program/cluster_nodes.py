@@ -323,6 +323,7 @@ class FollowerNode(Following):
                     await self._read_until(lost)
                 except Error as error:
                     log.debug("node %s: %s", holder.node, error.message)
+                    self._relays.leave_others("")  # what clients have there goes nowhere either
                 if self.link.refusal not in {"", said}:
                     said = self.link.refusal
                     log.error("this node does not follow: %s", said)
