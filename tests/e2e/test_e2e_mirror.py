@@ -16,7 +16,7 @@ from postgres_server import PASSWORD, running_postgres
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import PUT, Event
 from rowcast.features.mirror.columns import row_of
-from rowcast.features.mirror.database import MirrorDatabase, Place
+from rowcast.features.mirror.database import KEEPALIVES, MirrorDatabase, Place
 from rowcast.features.mirror.settings import MirrorSection
 from rowcast.schema import parse_schema
 from serving import PATIENCE_SECONDS, Server, wait_until
@@ -298,6 +298,17 @@ def test_a_table_of_somebody_else_is_left_as_it_is(database):
         mirror.open()
     mirror.close()
     assert database.ask('SELECT t::text FROM theirs."Thing" t') == "(1,mine)"
+
+
+def test_a_server_whose_machine_is_gone_does_not_keep_the_lock(database):
+    """PostgreSQL asks after its connection; without that it would have it for hours."""
+    mirror = MirrorDatabase(MirrorSection(url=database.url).address, "alive", [])
+    mirror.open()
+    told = [
+        mirror._link.exec_driver_sql(f"SHOW tcp_keepalives_{name}").scalar() for name in KEEPALIVES
+    ]
+    mirror.close()
+    assert told == [str(number) for number in KEEPALIVES.values()]
 
 
 def test_a_column_that_somebody_has_added_stops_nothing(database):

@@ -44,6 +44,11 @@ STATEMENT_SECONDS: Final = 60
 """For one statement: a table that somebody has locked holds up the mirror, and nobody else."""
 
 
+KEEPALIVES: Final = {"idle": 10, "interval": 5, "count": 3}
+"""Seconds, and how often, that PostgreSQL asks after a silent connection: one whose machine is gone
+has the lock until it is given up, by default for more than two hours."""
+
+
 class Place(NamedTuple):
     """What the tables are copies of."""
 
@@ -271,9 +276,11 @@ def _lacks(followed: str | None, columns: Mapping[str, Sequence[str]]) -> bool:
 
 def _engine_of(address: str) -> sa.Engine:
     """Return what connects; raises INVALID for an address that cannot be read."""
+    session = {"statement_timeout": STATEMENT_SECONDS * 1000}
+    session |= {f"tcp_keepalives_{name}": number for name, number in KEEPALIVES.items()}
     known = {
         "connect_timeout": CONNECT_SECONDS,
-        "options": f"-c statement_timeout={STATEMENT_SECONDS * 1000}",
+        "options": " ".join(f"-c {name}={value}" for name, value in session.items()),
         "application_name": "rowcast",
     }
     try:
