@@ -11,7 +11,7 @@ import trustme
 
 from free_ports import free_port
 from rowcast.cluster.frames import Frames
-from rowcast.cluster.handshake import Handshake
+from rowcast.cluster.handshake import SECONDS, Handshake
 from rowcast.cluster.lease_keeper import Holder
 from rowcast.cluster.messages import HELLO, pack
 from rowcast.cluster.ports import SILENCE_SECONDS, SequencerPort, follow
@@ -254,7 +254,9 @@ class Timers:
             call(*arguments)
 
 
-async def test_with_certificates_each_side_checks_the_other(tmp_path):
+@pytest.fixture
+def certificates():
+    """An authority of others, and the contexts of both sides with the one of the cluster."""
     authority, foreign = trustme.CA(), trustme.CA()
     cert = authority.issue_cert("127.0.0.1")
     contexts = []
@@ -264,6 +266,32 @@ async def test_with_certificates_each_side_checks_the_other(tmp_path):
         cert.configure_cert(context)
         context.verify_mode = ssl.CERT_REQUIRED
         contexts.append(context)
+    return foreign, contexts
+
+
+async def test_who_begins_tls_and_does_not_go_on_takes_a_strangers_place(certificates):
+    _, (accepting, connecting) = certificates
+    links = Links()
+    listening = SequencerPort(links, KEY, accepting, 2)
+    await listening.start("127.0.0.1", 0)
+    number = listening._server.sockets[0].getsockname()[1]
+    elsewhere = {"local_addr": ("127.0.0.2", 0)}
+    held = [await asyncio.open_connection("127.0.0.1", number, **elsewhere) for _ in range(3)]
+    async with asyncio.timeout(SECONDS / 2):  # the time for a handshake ends none of them
+        ended = [asyncio.ensure_future(reader.read()) for reader, _ in held]
+        await asyncio.wait(ended, return_when=asyncio.FIRST_COMPLETED)
+        frames = await follow("127.0.0.1", number, KEY, Link(), lambda: None, connecting)
+        await until(lambda: links.links)
+    assert sum(one.done() for one in ended) == 2
+    frames.close()
+    listening.stop()
+    await asyncio.gather(*ended, return_exceptions=True)
+    for _, writer in held:
+        writer.close()
+
+
+async def test_with_certificates_each_side_checks_the_other(certificates):
+    foreign, contexts = certificates
     links = Links()
     listening = SequencerPort(links, KEY, contexts[0])
     await listening.start("127.0.0.1", 0)

@@ -10,7 +10,7 @@ from typing import Final
 
 from rowcast.cluster.follower_link import FollowerLink
 from rowcast.cluster.frames import Frames
-from rowcast.cluster.handshake import Handshake
+from rowcast.cluster.handshake import SECONDS, Handshake
 from rowcast.cluster.sequencer_links import SequencerLinks
 from rowcast.cluster.sockets import Connections, begin_relay
 from rowcast.cluster.table_copies import CopyReceiver
@@ -18,6 +18,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.limits import MQTT_STALL_SECONDS, STREAM_SEND_SECONDS
 from rowcast.core.peers import network
 from rowcast.net.fair_places import FairPlaces
+from rowcast.net.handshake import Handshakes
 from rowcast.net.relay import Client
 
 log = logging.getLogger("rowcast.cluster")
@@ -26,7 +27,8 @@ CONNECT_SECONDS: Final = 5.0
 """To connect: a machine that has gone does not refuse, and another one may number meanwhile."""
 STRANGERS_MAX: Final = 32
 """Connections that have not proved who they are: more than a cluster has nodes. A further one takes
-the place of the oldest of the network with the most, or is closed."""
+the place of the oldest of the network with the most, or is closed. With TLS there may be as many
+whose handshake is not done, too."""
 
 
 SILENCE_SECONDS: Final = 4
@@ -70,14 +72,15 @@ class SequencerPort(Connections):
         strangers_max: int = STRANGERS_MAX,
     ) -> None:
         super().__init__(links)
-        self._key, self._tls = key, tls
+        self._key, self._shaking = key, _handshakes(tls, self._make, strangers_max)
         self._strangers = FairPlaces[Frames](strangers_max)
 
     async def start(self, host: str, port: int) -> None:
         """Begin to accept. Raises BUSY when the port is taken."""
+        make = self._make if self._shaking is None else self._shaking.protocol
         loop = asyncio.get_running_loop()
         try:
-            self._server = await loop.create_server(self._make, host, port, ssl=self._tls)
+            self._server = await loop.create_server(make, host, port)
         except OSError as error:
             raise Error(
                 Code.BUSY,
@@ -116,6 +119,17 @@ class SequencerPort(Connections):
         super().stop()
         for frames in tuple(self._strangers):
             frames.close()
+        for shaking in () if self._shaking is None else self._shaking.under_way:
+            shaking.abort()
+
+
+def _handshakes(
+    tls: ssl.SSLContext | None, make: Callable[[], Frames], most: int
+) -> Handshakes | None:
+    """Return what begins with TLS, with as many strangers as there may be after it."""
+    if tls is None:
+        return None
+    return Handshakes("the port for other nodes", lambda: tls, make, SECONDS, most)
 
 
 def _network_of(frames: Frames) -> str:
