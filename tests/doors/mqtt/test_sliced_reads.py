@@ -9,14 +9,13 @@ import pytest
 
 from rowcast.doors.mqtt.connections.read_size import (
     LARGE_READ_BYTES,
-    READ_BYTES,
     SHARED_READ_BYTES,
 )
-from rowcast.doors.mqtt.connections.sliced_reads import SlicedReads
 from rowcast.doors.mqtt.connections.tcp import TcpConnection
 from rowcast.net.handshake import Handshakes
 from rowcast.net.identity import Files, server_context
 from rowcast.net.listener import Listener
+from rowcast.net.sliced_reads import READ_BYTES, SlicedReads
 from securing import Authority, ServerFiles
 
 DATA = bytes(range(256)) * (2 * READ_BYTES // 256) + b"end"

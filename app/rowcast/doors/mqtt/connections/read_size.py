@@ -4,7 +4,7 @@ asyncio reads 256 KiB at a time: of small packets that are thousands, which hold
 of milliseconds. So little is read from a connection at first and from one that sends many small
 packets, and much from one that sends few large ones. A filter of a SUBSCRIBE takes as long as a
 small packet, and counts as one. While several clients write, the least is read from one that sends
-small packets. What uvloop and TLS hand over, who have no such choice, is cut (`sliced_reads.py`).
+small packets. What uvloop and TLS hand over is cut (`net/sliced_reads.py`): they have no choice.
 """
 
 from collections.abc import Sequence
@@ -13,11 +13,9 @@ from typing import Final
 from rowcast.doors.mqtt.connections.transport import Transport
 from rowcast.mqtt.packets import Packet, Subscribe, Unsubscribe
 from rowcast.mqtt.violations import Violation
+from rowcast.net.sliced_reads import READ_BYTES
 from rowcast.writes.commit import Committer
 
-READ_BYTES: Final = 16 * 1024
-"""Read at a time from a connection with small packets: some five hundred of the smallest, which
-take four milliseconds."""
 SHARED_READ_BYTES: Final = 4 * 1024
 """The same while several clients write: some hundred packets, a fraction of what the disk takes for
 the write of another client."""

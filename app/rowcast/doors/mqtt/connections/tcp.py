@@ -5,9 +5,9 @@ from typing import cast
 
 from rowcast.core.limits import MQTT_WRITE_BUFFER_BYTES_HIGH
 from rowcast.doors.mqtt.connections.read_size import read_little
-from rowcast.doors.mqtt.connections.sliced_reads import SlicedReads
 from rowcast.doors.mqtt.connections.transport import Entrance
 from rowcast.net.probes import probe_peer
+from rowcast.net.sliced_reads import SlicedReads
 
 
 class TcpConnection(asyncio.Protocol):

@@ -7,8 +7,9 @@ in each turn of the loop, and nothing more is read until it has all of them.
 import asyncio
 from typing import Final, cast
 
-from rowcast.doors.mqtt.connections.read_size import READ_BYTES
-
+READ_BYTES: Final = 16 * 1024
+"""Read at a time from a connection with small packets or frames: of MQTT some five hundred of the
+smallest, which take four milliseconds; of WebSocket 2,700 that are empty, which take 40."""
 _NOTHING: Final = memoryview(b"")
 
 
