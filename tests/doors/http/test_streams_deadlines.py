@@ -59,6 +59,36 @@ async def test_a_websocket_subscription_hears_it_under_its_number_until_it_ends(
     assert not doors.kernel.bus.match("$stale/Pulse/1")
 
 
+@pytest.mark.parametrize("order", [("$stale/Pulse/+", "Pulse/+"), ("Pulse/+", "$stale/Pulse/+")])
+@pytest.mark.parametrize("left", ["$stale/Pulse/+", "Pulse/+"])
+async def test_silence_alone_and_beside_a_subscription_have_their_own_numbers(doors, order, left):
+    """M4: in either order; when one ends, the other one goes on."""
+    async with doors.ws("/") as peer:
+        numbers = {}
+        for currents, topic in enumerate(order, 1):
+            said = await ask(peer, id=1, op="subscribe", topic=topic)
+            numbers[topic] = said["subscription"]
+            await hear(peer, currents)  # the second time for both, whose filter it is
+        both = set(numbers.values())
+        await doors.write("Pulse/1", value={"n": 1})
+        put, *stale = await hear(peer, 3)
+        assert ("put", numbers["Pulse/+"]) == (put["kind"], put["subscription"])
+        assert {("stale", number) for number in both} == {
+            (item["kind"], item["subscription"]) for item in stale
+        }
+        refused = await ask(peer, id=2, op="subscribe", topic=order[0])
+        assert "conflict" == refused["error"]["code"]
+        await ask(peer, id=3, op="unsubscribe", subscription=numbers.pop(left))
+        (number,) = numbers.values()
+        await doors.write("Pulse/1", value={"n": 2})
+        expected = ["put", "fresh", "stale"] if "Pulse/+" in numbers else ["fresh", "stale"]
+        told = await hear(peer, len(expected))
+        assert sorted(expected) == sorted(item["kind"] for item in told)
+        assert {number} == {item["subscription"] for item in told}
+        await ask(peer, id=4, op="unsubscribe", subscription=number)
+        assert not doors.kernel.bus.match("$stale/Pulse/1")
+
+
 async def test_a_stream_without_a_deadline_is_as_before(doors):
     async with doors.sse("/Dog/") as stream:
         await stream.next()

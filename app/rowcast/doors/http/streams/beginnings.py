@@ -122,6 +122,24 @@ async def begin(
     return Beginning(after, start.since is not None and not lost)
 
 
+async def begin_another(
+    kernel: Kernel,
+    subscription: Subscription,
+    interest: SubscribedFilter,
+    start: StartPosition,
+    caller: Caller,
+) -> Beginning:
+    """Start an interest beside others; silence that two of them ask for has both numbers."""
+    interests, text, numbers = subscription.interests, interest.topics.text, interest.identifiers
+    names = [name for name in (text, STALE_PREFIX + text) if name in interests]
+    others = {name: interests[name].identifiers for name in names}
+    beginning = await begin(kernel, subscription, [interest], start, caller)
+    for name in names:
+        if interests[name].identifiers == numbers:
+            interests[name].identifiers = (*others[name], *numbers)
+    return beginning
+
+
 async def _resumed(
     kernel: Kernel,
     interests: Sequence[SubscribedFilter],

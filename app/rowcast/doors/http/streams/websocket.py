@@ -27,6 +27,7 @@ from rowcast.doors.http.messages.problems import as_error, usual_status
 from rowcast.doors.http.streams.beginnings import (
     Beginning,
     begin,
+    begin_another,
     interests_of,
     resource_at,
     streams_itself,
@@ -148,6 +149,7 @@ class Socket(Connection):
         self.frames = Frames(edge.kernel, media_type, meta=request.meta, delta=request.delta)
         self._deltas = Deltas(self.frames) if request.delta else None
         self._filters: dict[int, TopicFilter] = {}
+        self._asked: set[str] = set()  # filters, without those for silence beside them
         self._last_number = OWN_STREAM
         self._said: deque[bytes] = deque()
         self._said_bytes = 0
@@ -328,7 +330,9 @@ class Socket(Connection):
         interests = interests_of(request)
         for interest in interests:
             interest.identifiers = _OWN
-        return await begin(self.kernel, self.subscription, interests, request.start, self.caller)
+        begun = await begin(self.kernel, self.subscription, interests, request.start, self.caller)
+        self._asked.update(interest.topics.text for interest in interests)
+        return begun
 
     async def subscribe(
         self, text: str, start: StartPosition, *, commits: bool = False, conflate: float = 0.0
@@ -336,7 +340,7 @@ class Socket(Connection):
         """Start another stream; return its number."""
         topics = TopicFilter(text)
         interests = self.subscription.interests
-        if text in interests:
+        if text in interests and (text in self._asked or not text.startswith(STALE_PREFIX)):
             raise Error(
                 Code.CONFLICT,
                 f"this connection has a subscription to {text!r} already: "
@@ -354,9 +358,12 @@ class Socket(Connection):
         interest = SubscribedFilter(
             topics, identifiers=(number,), commits=commits, conflate=conflate
         )
-        beginning = await begin(self.kernel, self.subscription, [interest], start, self.caller)
+        beginning = await begin_another(
+            self.kernel, self.subscription, interest, start, self.caller
+        )
         self._last_number = number
         self._filters[number] = interest.topics
+        self._asked.add(interest.topics.text)
         return number, beginning
 
     async def replay(self, words: ReplayWords, topic: str) -> tuple[int, Beginning]:
@@ -374,5 +381,18 @@ class Socket(Connection):
         if topics is None:
             return False
         self.kernel.listeners.tell("unsubscribed", self.caller, filter=topics.text)
-        self.kernel.unwatch(self.subscription, TopicFilter(STALE_PREFIX + topics.text))
+        self._asked.discard(topics.text)
+        self._leave(number, TopicFilter(STALE_PREFIX + topics.text))
+        return self._leave(number, topics)
+
+    def _leave(self, number: object, topics: TopicFilter) -> bool:
+        """Close an interest unless another number has it too; return whether the number had it."""
+        interests = self.subscription.interests
+        numbers = interests[topics.text].identifiers if topics.text in interests else ()
+        if number not in numbers:
+            return False
+        left = tuple(other for other in numbers if other != number)
+        if left:
+            interests[topics.text].identifiers = left
+            return True
         return self.kernel.unwatch(self.subscription, topics)
