@@ -238,6 +238,27 @@ async def test_what_came_while_it_was_away_comes_later(broker, folder):
     assert [b"%d" % number for number in range(10)] == said
 
 
+@pytest.mark.parametrize("left", [[], ["cmd/#"]])
+async def test_a_filter_that_was_removed_is_unsubscribed_there(broker, folder, left):
+    """H33: its messages would wait in the session, and all come when it is there again."""
+    both = to(broker) | {"in": [{"filter": "cmd/#"}, {"filter": "größe/#"}]}
+    async with server(folder, both) as world:
+        await world.idle()
+    async with server(folder, to(broker) | {"in": [{"filter": text} for text in left]}) as world:
+        await world.until(lambda: world.bridge.inlet.known == tuple(left))
+    async with reading(broker, "none") as remote:
+        done = []
+        for topic in ("größe/x", "cmd/x"):
+            remote.link.publish(topic, b"away", 1, False, {}, done.append)
+        async with server(folder, both) as world:
+            await world.idle()
+            remote.link.publish("cmd/y", b"last", 1, True, {}, done.append)
+            events = world.application.store
+            await world.until(lambda: any(item.topic == "cmd/y" for item in events.read(0, 999)))
+            topics = [event.topic for event in events.read(0, 999) if event.topic[0] != "$"]
+    assert [*(["cmd/x"] if left else []), "cmd/y"] == topics
+
+
 async def test_what_the_disk_refuses_is_not_acknowledged(broker, folder, monkeypatch):
     """H33, X9: it comes again when the disk takes it; what is no value of a table does not."""
     settings = to(broker) | {"in": [{"filter": "cmd/#"}, {"filter": "Dog/#"}]}

@@ -28,7 +28,7 @@ from rowcast.features.bridges.dead_letters import (
 )
 from rowcast.features.bridges.plan import Plan
 from rowcast.features.bridges.rows import broker_rows, letter_rows
-from rowcast.features.bridges.state import OWNER, SETTINGS, saved_in
+from rowcast.features.bridges.state import OWNER, SETTINGS, filters_in, saved_in
 from rowcast.features.bridges.summaries import summaries
 from rowcast.kernel.kernel import Kernel
 from rowcast.store.store import Change
@@ -74,7 +74,9 @@ class Gateway:
                 else:
                     self.bridges[broker] = Bridge(plan, self._kernel, self._now)
         saved = saved_in(facts)
+        filters = filters_in(facts)
         for name, bridge in self.bridges.items():
+            bridge.inlet.known = filters.get(name, ())
             bridge.start(saved.get(name))
         self._task = asyncio.create_task(self._tell())
 
@@ -98,6 +100,8 @@ class Gateway:
             saved = old.saved
         self._keep(Change(OWNER + name, SETTINGS, encode(settings, JSON)))
         bridge = self.bridges[name] = Bridge(plan, self._kernel, self._now)
+        if old is not None:
+            bridge.inlet.known = old.inlet.known
         bridge.start(saved)
 
     async def remove(self, name: str) -> None:

@@ -1,8 +1,9 @@
 """Inbound messages of a bridge, over a separate connection (H33).
 
 The broker keeps this connection's session while the bridge is disconnected, so QoS 1 and 2 messages
-arrive later. It is separate because the sending connection must start a new session each time:
-gmqtt would reuse identifiers of an older connection's flights.
+arrive later. It keeps its subscriptions too, so the filters of earlier settings are unsubscribed.
+The connection is separate because the sending one must start a new session each time: gmqtt would
+reuse identifiers of an older connection's flights.
 
 A message is acknowledged when it is durable here. When the disk refuses it, the connection is
 closed without an acknowledgement, and the broker sends it again; an invalid message is acknowledged
@@ -20,6 +21,7 @@ from rowcast.features.bridges.link import Link
 from rowcast.features.bridges.messages import event_of
 from rowcast.features.bridges.plan import Plan
 from rowcast.features.bridges.remote import Remote
+from rowcast.features.bridges.state import change_of_filters
 from rowcast.kernel.kernel import Kernel
 
 _OURS: Final = frozenset({Code.BUSY, Code.INTERNAL})
@@ -45,16 +47,32 @@ class InboundBridge:
         self._caller = Caller(self._writer, ALL, "gateway", client_id=self._writer)
         """The caller of inbound messages: hooks apply, and the server's own topics are closed."""
         self.received = self.refused = 0
+        self.known: tuple[str, ...] = ()
+        """The filters that the session at the broker has, maybe of earlier settings."""
 
     async def open(self, remote: Remote) -> None:
-        """Connect and subscribe, if there are inbound routes; raises BUSY with the reason."""
+        """Connect and subscribe, if there are inbound routes; raises BUSY with the reason.
+
+        What earlier settings have subscribed to is unsubscribed, because the session has it still.
+        """
         routes = self._plan.into
-        if not routes:
+        if not routes and not self.known:
             return
         own = replace(remote, client_id=f"{remote.client_id}-in")
         self._link = Link(own, self._lost)
         filters = [(route.way + route.topics.text, route.qos) for route in routes]
+        wanted = tuple(text for text, _ in filters)
+        gone = tuple(text for text in self.known if text not in wanted)
+        self._know((*wanted, *gone))
         await self._link.open(self._hear, filters, GATEWAY_SESSION_SECONDS, self._note)
+        if gone:
+            self._link.unsubscribe(gone, lambda: self._know(wanted))
+
+    def _know(self, filters: tuple[str, ...]) -> None:
+        """Keep which filters the session has, for the next settings."""
+        if set(filters) != set(self.known):
+            self._kernel.committer.keep((change_of_filters(self._plan.name, filters),))
+        self.known = filters
 
     async def close(self) -> None:
         """Close the connection; the broker keeps the session."""

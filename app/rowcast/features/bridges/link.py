@@ -181,6 +181,13 @@ class Link:
                 ]
             )
 
+    def unsubscribe(self, filters: Sequence[str], done: Callable[[], None]) -> None:
+        """Unsubscribe from filters; ``done`` is called when the broker has done it."""
+        client = cast("Client", self._client)
+        client.on_unsubscribe = lambda *_: done()
+        # as bytes, because gmqtt counts the characters of a text as its bytes
+        client._connection.unsubscribe([text.encode() for text in filters])
+
     def _gather_packets(self, protocol: Any, handler: Any) -> None:
         """Send all publishes of one turn with one system call.
 

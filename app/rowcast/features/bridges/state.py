@@ -18,6 +18,8 @@ from rowcast.store.store import Change
 OWNER: Final = "gateway/"
 """The prefix of owners of these facts, followed by the bridge's name."""
 _PLACE: Final = "place"
+_INTO: Final = "into"
+"""The name of the fact with the filters that the inbound session has there."""
 SETTINGS: Final = "settings"
 """The name of the fact with the settings of a bridge created at run time."""
 
@@ -80,6 +82,20 @@ def change_of(name: str, kept: Saved) -> Change:
              "holes": [list(hole) for hole in kept.holes], "conflated": kept.conflated,
              "producer": kept.producer, "first": kept.first}  # fmt: skip
     return Change(OWNER + name, _PLACE, encode(facts, CBOR))
+
+
+def change_of_filters(name: str, filters: Sequence[str]) -> Change:
+    """Return the change that saves which filters the inbound session has; it may have fewer."""
+    return Change(OWNER + name, _INTO, encode(list(filters), CBOR) if filters else None)
+
+
+def filters_in(facts: Sequence[tuple[str, str, bytes]]) -> dict[str, tuple[str, ...]]:
+    """Return the filters that the inbound session of each bridge has."""
+    found = [fact for fact in facts if fact[1] == _INTO]
+    return {
+        owner.removeprefix(OWNER): tuple(cast("list[str]", decode(value, CBOR)))
+        for owner, _, value in found
+    }
 
 
 def saved_in(facts: Sequence[tuple[str, str, bytes]]) -> dict[str, Saved]:
