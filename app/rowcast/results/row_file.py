@@ -63,6 +63,12 @@ class RowFile:
         self.size += len(data)
         return page
 
+    def take_back(self, pages: Sequence[Page]) -> None:
+        """Give the places of pages to others, as far as nothing is behind them."""
+        for page in reversed(pages):
+            if page.at + page.size == self.size:
+                self.size = page.at
+
     def write(self, page: Page) -> None:
         """Write a page, in a thread. Raises BUSY when the disk refuses."""
         data, page.data = page.data, b""

@@ -4,6 +4,7 @@ A restart is a second world over the same folder; the first one is left as a kil
 """
 
 import asyncio
+import errno
 import os
 import shutil
 import struct
@@ -154,6 +155,29 @@ async def other_rules(folder):
     room = Rightful()
     await room.rule("one", filter="Dog/#", actions=["write"], users=["eve"])
     return await restarted(folder, room=room)
+
+
+async def test_m5_an_upload_outlives_a_disk_that_is_full_for_one_part(tmp_path, monkeypatch):
+    """M5: the job is told BUSY, and sends the part again; it counts once, also in bytes."""
+    world = await brought(tmp_path)
+    (upload,) = world.results.uploads
+    before = upload.bytes
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", full)
+        for _ in range(3):
+            with pytest.raises(Error, match="No space left") as refused:
+                await world.results.stage("up", "2", "Dog", dogs(d="Tom"), ANN, after="1")
+            assert refused.value.code is Code.BUSY
+    assert ([upload], before) == (list(world.results.uploads), upload.bytes)
+    await world.results.stage("up", "2", "Dog", dogs(d="Tom"), ANN, after="1")
+    world = await restarted(tmp_path)
+    receipt = await world.results.commit(order("0", "1", "2"), ANN)
+    assert (receipt.rows, receipt.written) == (4, 4)
+    assert world.names() == {"Dog/a": "Rex", "Dog/b": "Ida", "Dog/c": "Bob", "Dog/d": "Tom"}
 
 
 @pytest.mark.parametrize("change", ["log", "path", "table", "rules"])

@@ -173,10 +173,23 @@ class BulkCommit:
             became = await self._checked(events, caller, start)
             pages.append(upload.file.page(became))
             self.uploads.check(upload, part)
-            await self._kept(upload, asyncio.to_thread(upload.file.write, pages[-1]))
+            await self._write_last(upload, pages)
         async with self._syncing:
             await self._kept(upload, upload.put(part, pages))
         self.uploads.check(upload, part)  # an empty part counts as a part, too
+
+    async def _write_last(self, upload: StagedRows, pages: Sequence[Page]) -> None:
+        """Write the last page of a part; if the disk is full, other parts stay, and it may come.
+
+        Not so when a sync fails (``_kept``): nobody knows then what the disk has of the others.
+        """
+        try:
+            await asyncio.to_thread(upload.file.write, pages[-1])
+        except Error:
+            upload.file.take_back(pages)
+            if not upload.parts:
+                self.uploads.close(upload)
+            raise
 
     async def _kept(self, upload: StagedRows, work: Awaitable[None]) -> None:
         try:
