@@ -58,6 +58,35 @@ async def test_a_session_comes_back_while_its_last_subscription_leaves():
     assert [f"m/{MANY - 1}"] == heard
 
 
+def said(topic):
+    return Event(topic, MESSAGE, b"1")
+
+
+async def test_a_reader_with_many_filters_is_away_in_slices_and_misses_nothing_uncounted():
+    """M4, P2: what comes meanwhile counts once, whichever of its filters select it."""
+    room = in_slices_of_one(Server())
+    filters = [TopicFilter(f"m/{number}") for number in range(MANY)]
+    filters += [TopicFilter(text) for text in ("m/+", "n/#", "q/+/r", "$x/#")]
+    away = room.bus.absences.begin(filters)
+    assert 0 == len(room.bus.absences._matches.match("m/0"))
+    expected = 0
+    while room.bus.absences._entering:
+        for topic in ("m/0", f"m/{MANY - 1}", "n/1", "n", "q/1/r", "o", "q/1/s"):
+            room.bus.publish(said(topic))
+        expected += 5
+        await turns(40)
+    assert expected > 9
+    room.bus.publish(said("n/1"))
+    assert expected + 1 == away.missed
+    assert expected + 1 == room.bus.absences.end(away)
+    again = room.bus.absences.begin(filters)
+    await turns(40)
+    room.bus.publish(said("m/0"))
+    assert 1 == room.bus.absences.end(again)
+    await turns(9 * MANY)
+    assert (0, 0) == (len(room.bus.absences), len(room.bus.absences._matches._trie))
+
+
 async def test_the_rest_stays_when_the_server_stops():
     room = in_slices_of_one(Server())
     room.kernel.close(watching(room, MANY))

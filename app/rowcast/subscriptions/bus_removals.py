@@ -1,11 +1,12 @@
 """Removal of ended subscriptions from the bus; many filters are removed in slices.
 
 Ten thousand filters take a tenth of a second. The subscription is closed before, so it ignores
-events that the bus still offers it.
+events that the bus still offers it. The filters of readers that are away are entered and removed
+in slices, too.
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from rowcast.bus.bus import Bus
 from rowcast.bus.subscriber import Subscriber
@@ -25,6 +26,7 @@ class BusRemovals:
         self._turns = turns
         self._at_once = at_once
         self._tasks: set[asyncio.Task[None]] = set()
+        bus.absences.walk = self.walk
 
     def add(
         self, subscription: Subscriber, filters: Iterable[SubscribedFilter]
@@ -39,14 +41,27 @@ class BusRemovals:
         left = [interest.topics for interest in interests]
         if not remove(left.pop(), subscription):
             return ()
-        task = asyncio.get_running_loop().create_task(self._walk(subscription, left))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._run(left, lambda topics: remove(topics, subscription))
         return interests
 
-    async def _walk(self, subscription: Subscriber, left: Sequence[TopicFilter]) -> None:
-        async for topics in self._turns.each(left):
-            self._bus.remove(topics, subscription)
+    def walk(self, filters: Sequence[TopicFilter], call: Callable[[TopicFilter], object]) -> None:
+        """Call a function with each filter: now if they are few, else in slices."""
+        if len(filters) > self._at_once:
+            self._run(filters, call)
+            return
+        for topics in filters:
+            call(topics)
+
+    def _run(self, filters: Sequence[TopicFilter], call: Callable[[TopicFilter], object]) -> None:
+        task = asyncio.get_running_loop().create_task(self._walk(filters, call))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _walk(
+        self, filters: Sequence[TopicFilter], call: Callable[[TopicFilter], object]
+    ) -> None:
+        async for topics in self._turns.each(filters):
+            call(topics)
 
     def stop(self) -> None:
         """Stop removing: the bus is discarded, too."""
