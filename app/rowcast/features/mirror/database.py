@@ -16,7 +16,7 @@ from zlib import crc32
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.exc import ArgumentError, DataError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, SQLAlchemyError
 
 from rowcast.core.errors import Code, Error
 from rowcast.core.tables import Table
@@ -44,6 +44,8 @@ STATEMENT_SECONDS: Final = 60
 """For one statement: a table that somebody has locked holds up the mirror, and nobody else."""
 
 
+LIMIT_EXCEEDED: Final = "54"
+"""The class of error codes of PostgreSQL for a row that is too large for an index, or a page."""
 KEEPALIVES: Final = {"idle": 10, "interval": 5, "count": 3}
 """Seconds, and how often, that PostgreSQL asks after a silent connection: one whose machine is gone
 has the lock until it is given up, by default for more than two hours."""
@@ -247,17 +249,26 @@ class MirrorDatabase:
         try:
             with link.begin_nested():
                 link.execute(upsert, given)
-        except DataError:  # one of them has a value that no check here knows: the others count
-            for row in given:
-                self._write_alone(link, upsert, row)
+        except DBAPIError as error:
+            if not _is_of_a_row(error):
+                raise
+            for row in given:  # one of them has what no check here knows: the others count
+                self._write_alone(link, copy, upsert, row)
 
-    def _write_alone(self, link: sa.Connection, upsert: sa.Executable, row: Row) -> None:
+    def _write_alone(
+        self, link: sa.Connection, copy: sa.Table, upsert: sa.Executable, row: Row
+    ) -> None:
+        """Write a row; one that is refused goes, because it would be an old one from now on."""
         try:
             with link.begin_nested():
                 link.execute(upsert, row)
-        except DataError as error:
+        except DBAPIError as error:
+            if not _is_of_a_row(error):
+                raise
             self.refused += 1
             log.warning("the mirror leaves out %.200r: %s", row[KEY], _reason(error))
+            old = copy.c[POSITION] <= row[POSITION]
+            link.execute(copy.delete().where(copy.c[KEY] == row[KEY], old))
 
     def _move(self, link: sa.Connection, place: Place) -> None:
         link.execute(self._place.update().values(place._asdict()))
@@ -299,6 +310,12 @@ def _engine_of(address: str) -> sa.Engine:
             f"mirror.url cannot be used ({_reason(error)}); it is the address of a database, and "
             "needs: pip install 'rowcast[postgres]'",
         ) from error
+
+
+def _is_of_a_row(error: DBAPIError) -> bool:
+    """Whether PostgreSQL refuses a row for what is in it: a value, or its size in an index."""
+    code = str(getattr(error.orig, "sqlstate", ""))
+    return isinstance(error, DataError) or code.startswith(LIMIT_EXCEEDED)
 
 
 def _failed(error: SQLAlchemyError) -> Error:
