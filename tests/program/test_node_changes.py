@@ -114,6 +114,25 @@ async def test_what_was_begun_is_ended_when_it_is_asked_again():
     assert world.group.done == ["abd", "-c", 3]
 
 
+async def test_a_removal_without_an_answer_is_made_again(monkeypatch):
+    """Its server would stay in the group, whose changes are refused while one is missing."""
+    world = World("abcd").stop("c")
+    remove, lost = world.group.remove, [Error(Code.BUSY, "no answer")]
+
+    def fail_once(node):
+        if lost:
+            raise lost.pop()
+        remove(node)
+
+    monkeypatch.setattr(world.group, "remove", fail_once)
+    with pytest.raises(Error, match="no answer"):
+        await world.changes.leave("c")
+    await world.changes.leave("c")
+    assert sorted(world.group.servers) == list("abd")
+    await world.changes.leave("c")
+    assert world.group.done == ["abd", "-c", 3, 3]
+
+
 async def test_nothing_changes_while_another_node_is_missing_or_behind():
     def with_c(**change):
         world = World(servers="abcd")

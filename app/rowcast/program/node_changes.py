@@ -101,6 +101,9 @@ class NodeChanges:
         async with self._one:
             group, standing = await self._look()
             if node == self._left_last and node not in self.nodes:
+                if node in standing.servers:  # its removal had no answer
+                    self._check_leaving(standing, node)
+                    await asyncio.to_thread(group.remove, node)
                 await self._copy(group)
                 return
             self._check_leaving(standing, node)
