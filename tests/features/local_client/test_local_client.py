@@ -6,6 +6,7 @@ import pytest
 
 from build import Code, Server, refusal
 from rowcast import server
+from rowcast.core.errors import Error
 from rowcast.core.events import CURRENT
 from rowcast.features.hooks.hooks import COLLECTING, Hooks
 
@@ -51,6 +52,19 @@ async def test_watch(collected):
         assert (["own", "other"] if echo else ["other"]) == said
         assert "Rex" == local.value(heard[0])["name"]
     assert 0 == room.bus.subscriptions
+
+
+@pytest.mark.parametrize("qos", [3, -1, True, "1", None])
+async def test_a_qos_that_there_is_not_is_refused(collected, qos):
+    """D59: the log could not be read any more."""
+    local = server.client("job")
+    room = Server(hooks=collected)
+    with pytest.raises(Error, match="qos is 0, 1 or 2, and not") as refused:
+        await local.publish("Dog/1", {"name": "Rex"}, retain=True, qos=qos)
+    assert refused.value.code is Code.INVALID
+    with pytest.raises(Error, match="qos is 0, 1 or 2, and not"):
+        await local.publish_batch("Dog", {"1": {"name": "Rex"}}, retain=True, qos=qos)
+    assert [] == room.store.read(0, 1)
 
 
 async def test_not_before_the_start(collected):

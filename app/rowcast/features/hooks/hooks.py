@@ -20,6 +20,7 @@ from typing import Final, TypeVar, cast
 
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error
+from rowcast.core.event_mistakes import mistake_in
 from rowcast.core.events import PUT, Event, Record
 from rowcast.core.freshness import told_of
 from rowcast.core.suggestions import did_you_mean
@@ -322,6 +323,7 @@ class Hooks(HookPoints):
         """Return the transformed write; None if dropped; raises a refusal (G5, G7)."""
         for call in self._calls["on_publish"]:
             call(caller, event)
+            _check(call, event)
         for call in self._calls["on_publish_received"]:
             event, dropped = _received(call, event, call(caller, event))
             if dropped:
@@ -337,6 +339,7 @@ class Hooks(HookPoints):
         """The same with asynchronous hooks."""
         for call in self._calls["on_publish"]:
             await call.answer(caller, event)
+            _check(call, event)
         for call in self._calls["on_publish_received"]:
             event, dropped = _received(call, event, await call.answer(caller, event))
             if dropped:
@@ -388,10 +391,17 @@ def _received(call: Call, event: Event, answer: object) -> tuple[Event, bool]:
     if answer is DROP:
         return event, True
     if isinstance(answer, Event):
-        return answer, False
-    if answer is not None:
+        event = answer
+    elif answer is not None:
         raise call.attached.failed(call.point, _wrong(answer, "an Event or DROP"))
+    _check(call, event)
     return event, False
+
+
+def _check(call: Call, event: Event) -> None:
+    """Raise INTERNAL if a hook has made an event, or changed it to one, that cannot be written."""
+    if mistake := mistake_in(event):
+        raise call.attached.failed(call.point, f"it made an event whose {mistake}")
 
 
 def _wrong(answer: object, wanted: str) -> str:

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from rowcast.codecs import JSON, encode
 from rowcast.core.callers import ALL, Caller
 from rowcast.core.errors import Code, Error
+from rowcast.core.event_mistakes import mistake_in
 from rowcast.core.events import DELETE, MESSAGE, PUT, Event
 from rowcast.core.limits import STREAM_ITEMS_MAX
 from rowcast.core.marked_calls import mark_if_called
@@ -91,7 +92,10 @@ class LocalClient:
         return [self._cursor(outcome) for outcome in outcomes if isinstance(outcome, Receipt)]
 
     async def _event(self, topic: str, value: object, retain: bool, qos: int, broker: str) -> Event:
-        """Return the event of a value; raises NOT_FOUND for an unknown broker."""
+        """Return the event of a value.
+
+        Raises NOT_FOUND for an unknown broker, INVALID for what no event has, such as a QoS of 3.
+        """
         kind = MESSAGE if not retain else DELETE if value is None else PUT
         if broker:
             topic, kind = await self._there(topic, broker), MESSAGE
@@ -99,7 +103,10 @@ class LocalClient:
         payload = b"" if empty else value if isinstance(value, bytes) else _json(value)
         media_type = None if empty or isinstance(value, bytes) else JSON
         name = self._caller.client_id
-        return Event(topic, kind, payload, media_type, qos, retain, client=name)
+        event = Event(topic, kind, payload, media_type, qos, retain, client=name)
+        if mistake := mistake_in(event):
+            raise Error(Code.INVALID, mistake)
+        return event
 
     async def _there(self, topic: str, broker: str) -> str:
         """Return the topic of messages for a single broker."""
