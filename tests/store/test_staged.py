@@ -84,6 +84,7 @@ def seen(store):
         "follow": [one.seq for one in store.follow(DOG, "Dog/b", 2, 9)],
         "change": getattr(store.change(DOG, "Dog/c", 2**62), "seq", None),
         "head": store.scan(DOG, EVERY, "", 1).position,
+        "count": store.count(DOG),
     }
 
 

@@ -24,13 +24,16 @@ from rowcast.store.sql_database import Database
 from rowcast.store.sql_parts import END, Parts, Plan
 from rowcast.store.sql_report import tables_declared_otherwise
 from rowcast.store.sql_rows import TopicRows
+from rowcast.store.sql_staged import moving
 from rowcast.store.sql_states import read_states
+from rowcast.store.sql_tables import TABLES
 from rowcast.store.sql_topic_tables import entry_name
 from rowcast.store.store import Figures, Keep, Page, Scan
 from rowcast.store.store_limits import StoreLimits
 
 T = TypeVar("T")
 
+_RECORDS: Final = f"SELECT records FROM {TABLES} WHERE name=?"  # noqa: S608 - no user's text
 _NOWHERE: Final = "\0"
 """An id that no record can have."""
 
@@ -112,8 +115,15 @@ class SqlReads:
         return self._parts.figures(source)
 
     def count(self, source: LogSource) -> int:
-        """Return the number of a source's records, from memory."""
-        return self._parts.figures(source).records
+        """Return the number of a source's records; of undeclared topics from memory."""
+        if not isinstance(source, Table):
+            return self._parts.figures(source).records
+        name = self._parts.of(source).rows.name
+        with self._database.reading() as cursor:
+            staged = moving(cursor, name)  # which are counted in the table once they are there
+            more = staged.new(cursor) if staged is not None else 0
+            (records,) = cursor.execute(_RECORDS, (name,)).fetchone()
+        return int(records) + more
 
     def place(self, after: int, sources: Sequence[LogSource] | None) -> str:
         """Return a text for the parts that ``read`` would read; equal for equal parts."""

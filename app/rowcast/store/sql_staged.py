@@ -27,6 +27,7 @@ from typing import Final, cast
 
 from rowcast.core.events import DELETE, RETAINED, Event
 from rowcast.core.write_marks import ORIGIN
+from rowcast.store.overlay import ViewingConnection
 from rowcast.store.records import Key
 from rowcast.store.sql_commit import LogPartition, Share, log_rows, split, write_fact
 from rowcast.store.sql_database import Database
@@ -326,6 +327,18 @@ class Staging:
         )
         cursor.execute(f"DELETE FROM {STAGED_FACTS} WHERE {_FIRST_FACTS}", (limit,))
         return cursor.rowcount
+
+
+def moving(cursor: Cursor, name: str) -> StagedTable | None:
+    """Return the staged rows that all see over a table, within a read transaction, if it has any.
+
+    ``name`` is that of the table in SQL.
+    """
+    if not cast("ViewingConnection", cursor.connection).overlay:
+        return None
+    text = cursor.execute(f"SELECT value FROM {META} WHERE name=?", (_TABLE,)).fetchone()[0]
+    names = _names(text)
+    return StagedTable(cursor, name, names.index(name)) if name in names else None
 
 
 def _stamp(event: Event, epoch: str) -> tuple[int, str]:

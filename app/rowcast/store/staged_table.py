@@ -132,15 +132,21 @@ class StagedTable:
         left = cursor.execute(f"{text} 0").fetchone()
         return None if left is None else self.move(cursor)
 
+    def new(self, cursor: Cursor, where: str = _ALL, values: Sequence[object] = ()) -> int:
+        """Return how many records the table has more with these rows than without."""
+        name, key, beside = quoted(self.name), self._key, quoted(self.beside)
+        (new,) = cursor.execute(  # not those of a view, which has the name of the table
+            f"SELECT coalesce(sum((s.{FORM}>{_GONE})-(t.{key} IS NOT NULL)),0) FROM {beside} AS s"
+            f" LEFT JOIN main.{name} AS t ON t.{key}=s.{key} WHERE {where}",
+            values,
+        ).fetchone()
+        return int(new)
+
     def _move(self, cursor: Cursor, where: str, values: Sequence[object]) -> int:
         """Move staged rows into their table; return how many records it has more."""
         name, key, beside = quoted(self.name), self._key, quoted(self.beside)
         columns = ",".join(self._columns(cursor))
-        (new,) = cursor.execute(
-            f"SELECT coalesce(sum((s.{FORM}>{_GONE})-(t.{key} IS NOT NULL)),0) FROM {beside} AS s"
-            f" LEFT JOIN {name} AS t ON t.{key}=s.{key} WHERE {where}",
-            values,
-        ).fetchone()
+        new = self.new(cursor, where, values)
         cursor.execute(
             f"INSERT OR REPLACE INTO {name} ({columns}) SELECT {columns} FROM {beside} AS s"
             f" WHERE {where} AND {FORM}>{_GONE} ORDER BY {key}",
@@ -151,7 +157,7 @@ class StagedTable:
         cursor.execute(f"DELETE FROM {beside} AS s WHERE {where}", values)
         count = f"UPDATE {TABLES} SET records=records+? WHERE name=?"
         cursor.execute(count, (new, self.name))
-        return int(new)
+        return new
 
 
 def _beside(number: int) -> str:
