@@ -57,6 +57,9 @@ RESULT_SYNCS_AT_ONCE: Final = 2
 so that nobody who brings parts, however many at a time to however slow a disk, keeps others out."""
 RESULT_NAME_CHARS_MAX: Final = 100
 """Name of a job, of an upload or of a part: stored in facts or in events."""
+RESULT_CUT_CHARS_MAX: Final = 300
+"""Cut of a result: a cursor, or the name of a stream's query and the number of its batch; it is in
+the name of the writer of each of its rows, and in its receipt."""
 RESULT_SLICE_ROWS: Final = 100
 """Rows checked in one turn of the loop, written to the disk together, and compared with their
 records together: a few milliseconds each."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from dataclasses import replace
 
 import pytest
 from test_bulk_commit import World, dogs
@@ -84,3 +85,14 @@ async def test_a_part_that_comes_too_late_leaves_the_next_upload_of_the_name(mon
     with pytest.raises(Error, match="discarded meanwhile"):
         await late
     assert whose(world) == ["ben"]
+
+
+@pytest.mark.parametrize("name", ["job", "cut", "upload"])
+async def test_a_name_that_is_too_long_is_refused_before_anything_is_kept_under_it(name):
+    """The cut is in the name of the writer of each row: a megabyte of it was one of each."""
+    world = await brought()
+    asked = replace(order("0"), **{name: "x" * 301})
+    with pytest.raises(Error, match=rf"^{name}: 'xxx") as refused:
+        await world.results.commit(asked, ANN)
+    assert refused.value.code is Code.INVALID
+    assert (await world.results.commit(replace(order("0"), cut="x" * 300), ANN)).written == 1

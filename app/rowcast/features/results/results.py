@@ -27,6 +27,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.events import PUT, Event
 from rowcast.core.fingerprint import fingerprint
 from rowcast.core.result_limits import (
+    RESULT_CUT_CHARS_MAX,
     RESULT_NAME_CHARS_MAX,
     RESULT_SLICE_ROWS,
     RESULT_SYNCS_AT_ONCE,
@@ -222,7 +223,7 @@ class BulkCommit:
 
         It goes on when nobody waits for it any more: what it has read of the job holds until then.
         """
-        _check_name(order.job)
+        _check_names(order)
         self.tellings.check()
         owner = owner_of(caller, order.job)
         if owner in self._committing:
@@ -363,10 +364,17 @@ def _into(became: list[Event | None]) -> Callable[[list[Event | None]], Awaitabl
     return take
 
 
-def _check_name(job: str) -> None:
-    if not job or len(job) > RESULT_NAME_CHARS_MAX or "@" in job:
+def _check_names(order: Order) -> None:
+    job, most = order.job, RESULT_NAME_CHARS_MAX
+    if not job or len(job) > most or "@" in job:
         raise Error(
             Code.INVALID,
-            f"job: {job[:40]!r} is no name of a job; it has 1 to {RESULT_NAME_CHARS_MAX} "
-            "characters and no @",
+            f"job: {job[:40]!r} is no name of a job; it has 1 to {most} characters and no @",
         )
+    for what, text, chars in (
+        ("cut", order.cut, RESULT_CUT_CHARS_MAX),
+        ("upload", order.upload, most),
+    ):
+        if len(text) > chars:
+            words = f"{what}: {text[:40]!r}... has {len(text)} characters; it has at most {chars}"
+            raise Error(Code.INVALID, words)
