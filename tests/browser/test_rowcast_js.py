@@ -95,6 +95,35 @@ def test_c21_where_there_is_no_websocket_it_is_told():
     assert ("", "there is no WebSocket here\nrefused unsupported\n") == (done.stderr, done.stdout)
 
 
+def test_c17_it_comes_back_when_the_server_asks():
+    """C17: else all pages come back at once to a server that has just started."""
+    script = f"""
+        const {{ Rowcast }} = await import('{UI / "rowcast.js"}')
+        const [wait, asked] = [setTimeout, []]
+        globalThis.setTimeout = (act, ms) => ms < 60000 && asked.push(ms) && wait(act, 0)
+        class Wire {{
+          constructor() {{ queueMicrotask(() => this.end(ends.shift() ?? {{}})) }}
+          end(how) {{ this.onopen() || this.onclose(how) }}
+        }}
+        const ends = [{{ code: 1012, reason: 'the server stops; come back in 7000 ms' }}, {{}}]
+        const stream = (text) => new Response(text, {{ headers: {{ 'rowcast-position': 'a:1' }} }})
+        const texts = ['retry: 8000\\n\\n', 'retry: 900000\\n\\n', '']
+        const told = () => {{
+          console.log(asked.map((ms) => ms < 1000 ? 'soon' : ms))
+          process.exit()
+        }}
+        for (const transport of ['ws', 'sse']) {{
+          const fetch = async () => texts.length ? stream(texts.shift()) : told()
+          const rows = new Rowcast('http://127.0.0.1:9', {{ transport, fetch, WebSocket: Wire }})
+          rows.subscribe('#', () => {{}})
+          while (ends.length) await new Promise((go) => wait(go, 1))
+          if (transport === 'ws') rows.close()
+        }}"""
+    command = [NODE, "--no-warnings", "--input-type=module", "--eval", script]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ("", "[ 7000, 'soon', 8000, 30000, 'soon' ]\n") == (done.stderr, done.stdout)
+
+
 def test_it_reads_and_writes_on_conditions(client):
     first = client.call("put", "Dog/a b", {"name": "Rex"})["result"]
     assert 201 == first["status"]
@@ -124,7 +153,7 @@ def test_o10_a_level_of_dots_is_a_name_like_others(client, server, topic):
 def test_o10_what_no_url_names_is_not_asked_for(client, topic):
     calls = ("get", topic), ("put", topic, {}), ("create", topic, {})
     said = [client.call(*call) for call in calls]
-    assert [(400, f"no URL names the topic {topic}")] * 3 == [
+    assert [(400, f"no URL names {topic}")] * 3 == [
         (one["refused"], one["message"]) for one in said
     ]
 

@@ -21,6 +21,6 @@ export class Problem extends Error {
 export const unanswered = (detail, isUnsent = false) =>
   new Problem({ status: 0, code: 'busy', title: 'No answer', detail, isUnsent })
 
-/** How long to wait after so many failures, in ms: it grows, and has a random part. */
-export const pause = (failures) =>
+/** How long to wait, in ms: as asked by the server, else longer after failures, in part random. */
+export const pause = (failures, asked) => Math.min(asked, PAUSE_MAX_MS) ||
   PAUSE_MIN_MS + Math.random() * Math.min(PAUSE_MAX_MS, PAUSE_MIN_MS * 2 ** failures)

@@ -29,12 +29,12 @@ const NO_WEBSOCKET = {
   detail: 'there is no WebSocket here: use Node 22, node --experimental-websocket, or the option WebSocket',
 }
 
-/** The path of a topic. In a URL a level `..` goes up one (URL, 4.4), unless its slashes are escaped. */
+/** The path of a topic; a level `..` would go up one, but for escaped slashes. */
 export function pathOf(topic) {
   const levels = topic.split('/')
   if (!levels.some((level) => /^\.\.?$/.test(level))) return '/' + levels.map(encodeURIComponent).join('/')
   if (levels[1] !== undefined) return '/' + encodeURIComponent(topic)
-  throw new Problem({ status: 400, code: 'invalid', detail: `no URL names the topic ${topic}`, isUnsent: true })
+  throw new Problem({ status: 400, code: 'invalid', detail: `no URL names ${topic}`, isUnsent: true })
 }
 
 export class Rowcast {
@@ -197,21 +197,22 @@ class Subscription {
   async stream() {
     this.onState('connecting')
     const abort = (this.abort = new AbortController())
-    let silence
+    let silence, asked
     const heard = () => {
       clearTimeout(silence)
       silence = setTimeout(() => abort.abort(), QUIET_MS)
     }
     try {
       const words = new URLSearchParams({ topic: this.filter, ...this.words })
-      const asked = { headers: { accept: 'text/event-stream' }, signal: abort.signal }
+      const how = { headers: { accept: 'text/event-stream' }, signal: abort.signal }
       heard()
-      const answer = await this.client.request('GET', `/?${words}`, asked)
+      const answer = await this.client.request('GET', `/?${words}`, how)
       this.failures = 0
       this.live(answer.headers.get('rowcast-position'))
       await readEvents(answer.body, heard, (name, data) => {
         if (name === 'problem') throw new Problem(data)
-        this.hear(data)
+        if (name === 'retry') asked = data
+        else this.hear(data)
       })
     } catch (error) {
       if (!this.closed && error.isFinal) this.refuse(error)
@@ -219,7 +220,7 @@ class Subscription {
     clearTimeout(silence)
     if (this.closed) return
     this.onState('waiting')
-    this.timer = setTimeout(() => this.stream(), pause(this.failures++))
+    this.timer = setTimeout(() => this.stream(), pause(this.failures++, asked))
   }
 }
 
@@ -233,8 +234,9 @@ async function readEvents(body, heard, take) {
     const blocks = (rest + value).split('\n\n')
     rest = blocks.pop()
     for (const block of blocks) {
-      const lines = block.split('\n') // a regular expression would end them at U+2028, too
+      const lines = block.split('\n') // /^/m knows U+2028, too
       const part = (name) => lines.find((line) => line.startsWith(name))?.slice(name.length)
+      if (part('retry: ')) take('retry', part('retry: '))
       if (part('data: ')) take(part('event: '), JSON.parse(part('data: ')))
     }
   }

@@ -66,7 +66,7 @@ export class Socket {
     this.flight.lost(how)
     const { code, reason } = how
     if (/^440[13]$/.test(code)) this.end(new Problem({ status: code - 4000, detail: reason }))
-    else this.again(opened)
+    else this.again(opened, /back in (\d+)/.exec(reason)?.[1])
   }
 
   /** Give up a connection that is silent; its close may take long. */
@@ -76,7 +76,7 @@ export class Socket {
     ws.close()
   }
 
-  again(opened) {
+  again(opened, asked) {
     const { client } = this
     this.ws = null
     this.failures++
@@ -89,7 +89,7 @@ export class Socket {
       return
     }
     this.tell('waiting')
-    this.timer = setTimeout(() => this.open(), pause(this.failures))
+    this.timer = setTimeout(() => this.open(), pause(this.failures, asked))
   }
 
   tell(state, problem) {
