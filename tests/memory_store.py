@@ -440,9 +440,8 @@ class MemoryStore:
         """Return records whose time is over, of all tables, the longest over first."""
         with self._lock:
             records = [record for part in self._parts.values() for record in part.records.values()]
-            over = [
-                item for item in records if max(behind[0], 1e-9) <= item.expires_at <= now_seconds
-            ]
+            over = [item for item in records if 0 < item.expires_at <= now_seconds]
+            over = [item for item in over if item.expires_at >= behind[0]]
             return sorted(over, key=lambda item: item.expires_at)[behind[1] :][:limit]
 
     def next_expiry(self) -> float | None:

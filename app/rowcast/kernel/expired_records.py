@@ -41,7 +41,7 @@ async def delete_expired(
         records = await kernel.reader.expired(now(), commit_records, behind)
         replaced = kernel.committer.gives_way_at  # by a result that is being staged
         ending = [record for record in records if not replaced(record.topic)]
-        deletions = (_refusal(kernel, record, caller) for record in ending)
+        deletions = (delete_unchanged(kernel, record, caller) for record in ending)
         refusals = await asyncio.gather(*deletions)  # in one commit
         ended = refusals.count(None)
         total += ended
@@ -52,12 +52,9 @@ async def delete_expired(
         behind = _behind(behind, [record for record in records if record.topic not in done])
 
 
-async def delete_unchanged(kernel: "Kernel", record: Record, caller: Caller = SERVER) -> bool:
-    """Delete a record unless it was rewritten meanwhile; return whether it was deleted."""
-    return await _refusal(kernel, record, caller) is None
-
-
-async def _refusal(kernel: "Kernel", record: Record, caller: Caller) -> Error | None:
+async def delete_unchanged(
+    kernel: "Kernel", record: Record, caller: Caller = SERVER
+) -> Error | None:
     """Delete a record unless it was rewritten meanwhile; return why it was not deleted."""
     deletion = Event(record.topic, DELETE, b"", None, 1, True)
     try:

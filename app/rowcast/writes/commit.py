@@ -32,12 +32,11 @@ from rowcast.reads.record_cache import RecordCache
 from rowcast.store.disk import Disk, size_of
 from rowcast.store.store import Appends
 from rowcast.writes.announced_first import AnnouncedFirst, goes_first
-from rowcast.writes.batch import Batch
 from rowcast.writes.decide import decide_all
 from rowcast.writes.group_commit import GroupCommit
 from rowcast.writes.pending_bytes import WriteBounds
 from rowcast.writes.staged_commit import StagedCommits
-from rowcast.writes.write import FactsWrite, Outcome, Receipt, Unawaited, Write
+from rowcast.writes.write import Outcome, Receipt, Unawaited, Write
 
 log = logging.getLogger("rowcast.commit")
 
@@ -368,8 +367,7 @@ class Committer(StagedCommits):
         disk = self.disk
         disk.took(taken)
         if disk.refused and disk.probe_due(self._loop.time()):
-            changes = disk.probe()
-            self._parts.append(Batch(facts_writes=[(0, FactsWrite(changes, lambda _error: None))]))
+            self._keep_alone(disk.probe())
 
     def _finish(self, work: GroupCommit) -> None:
         """Announce and answer, in order; then start the next batch, when this turn ends.

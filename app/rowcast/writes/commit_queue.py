@@ -160,6 +160,13 @@ class CommitQueue(WriterCalls):
         self._waiting.append(facts_write)
         self._schedule()
 
+    def _keep_alone(self, changes: Sequence[Change]) -> None:
+        """Write changes of facts in a batch of their own, before all that waits."""
+        facts_write = FactsWrite(changes, _heard)
+        self._waiting_facts += facts_write.weight
+        self._waiting_facts_bytes += facts_write.size
+        self._parts.append(Batch(facts_writes=[(0, facts_write)]))
+
     async def claim(self) -> None:
         """Wait until nothing is being written, and hold up all others until ``unclaim``."""
         future: asyncio.Future[None] = self._loop.create_future()
