@@ -10,6 +10,7 @@ from http_server import STREAM, HttpServer
 from rowcast.codecs import decode
 from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT
 from rowcast.doors.http.streams import sse
+from serving import PATIENCE_SECONDS
 
 
 @pytest.fixture
@@ -54,6 +55,29 @@ async def test_head_is_answered_as_get_begins_and_no_stream_remains(doors, url):
         wanted.pop(name)
     assert wanted.items() <= dict(answer.headers).items()
     assert before == doors.counts
+
+
+@pytest.mark.parametrize(
+    ("accept", "status"),
+    [
+        ("text/event-stream;q=0, application/json", 200),
+        ("application/json, Text/Event-Stream ; q=0.000", 200),
+        ("text/event-stream;q=0", 406),
+    ],
+)
+async def test_who_takes_no_stream_gets_none(doors, accept, status):
+    """RFC 9110, 12.4.2: a weight of 0 is not acceptable; a stream would be waited for in vain."""
+    await doors.write("Dog/1")
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        got = await doors.http.get("/Dog/1", headers={"accept": accept})
+    assert status == got.status_code
+    assert "json" in got.headers["content-type"]
+
+
+@pytest.mark.parametrize("accept", ["*/*;q=0, text/event-stream;q=0.001", "Text/Event-Stream;q=1"])
+async def test_who_takes_a_stream_at_all_gets_it(doors, accept):
+    async with doors.http.stream("GET", "/Dog/1", headers={"accept": accept}) as got:
+        assert got.headers["content-type"].startswith("text/event-stream")
 
 
 async def test_head_of_a_stream_that_get_would_not_get_is_refused(doors):

@@ -5,6 +5,7 @@ data-driven and hot, and bypasses the framework.
 """
 
 import logging
+import re
 from asyncio import CancelledError
 from collections.abc import Awaitable, Sequence
 from time import perf_counter
@@ -59,6 +60,10 @@ _NOT_PLAIN: Final = frozenset(
     {b"origin", b"authorization", b"cookie", b"if-match", b"if-none-match", b"if-modified-since"}
 )
 """Headers of a GET with credentials or conditions."""
+_TAKES_STREAM: Final = re.compile(
+    rb"text/event-stream(?!\s*;\s*q=0(?:\.0*)?\s*(?:,|$))", re.IGNORECASE
+)
+"""An ``Accept`` that has event streams, and not to exclude them (RFC 9110, 12.4.2)."""
 READING: Final = frozenset({"GET", "HEAD"})
 POSTED: Final = ("POST", "OPTIONS")
 """The methods of the paths of login that take a body."""
@@ -175,7 +180,7 @@ class Edge(HttpDoor):
             return self._routes(scope, receive, send)
         if path.startswith(pages.ROOT) and pages.is_page(path):
             return self._page(headers, scope, send)
-        streams = method in READING and b"text/event-stream" in headers.get(b"accept", b"").lower()
+        streams = method in READING and bool(_TAKES_STREAM.search(headers.get(b"accept", b"")))
         any_host = of_known_page or method == "OPTIONS"
         if not SHOWN.isdisjoint(headers) or TICKET in scope["query_string"]:
             return self._sign_in(headers, scope, receive, send, streams, any_host)
