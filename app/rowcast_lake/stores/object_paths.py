@@ -49,14 +49,13 @@ class ObjectPath:
     def of(cls, url: str) -> "ObjectPath":
         """Return the place of a URL; raises INVALID."""
         parts = urlsplit(url)
-        if parts.scheme != SCHEME or not parts.hostname or parts.query or "@" in parts.netloc:
-            raise Error(
-                Code.INVALID,
-                f"{url.partition('?')[0]}: write s3://bucket/prefix; keys, endpoint and region are "
-                "named by AWS's own variables, such as AWS_ACCESS_KEY_ID and AWS_ENDPOINT_URL",
-            )
+        if parts.scheme != SCHEME or not parts.netloc or parts.query or set("@:") & {*parts.netloc}:
+            raise _no_place(url)
         place = f"{SCHEME}://{parts.netloc}{parts.path.rstrip('/')}"
-        files, key = fs.FileSystem.from_uri(f"{place}?{SMALL_IN_ONE}")
+        try:
+            files, key = fs.FileSystem.from_uri(f"{place}?{SMALL_IN_ONE}")
+        except pa.ArrowInvalid:
+            raise _no_place(url) from None
         return cls(files, key)
 
     def __str__(self) -> str:
@@ -183,6 +182,16 @@ class ObjectPath:
 
 Directory = Path | ObjectPath
 """Where files are: on a disk, or in a store."""
+
+
+def _no_place(url: str) -> Error:
+    """Return the refusal of a URL; logs and rows show it, so it has no keys and parameters."""
+    scheme, slashes, rest = url.partition("?")[0].partition("://")
+    return Error(
+        Code.INVALID,
+        f"{scheme}{slashes}{rest.rpartition('@')[2]}: write s3://bucket/prefix; keys, endpoint and "
+        "region are named by AWS's own variables, such as AWS_ACCESS_KEY_ID and AWS_ENDPOINT_URL",
+    )
 
 
 def _facts(item: Any) -> Facts | None:
