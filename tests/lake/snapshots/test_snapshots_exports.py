@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -217,6 +218,22 @@ async def test_a_damaged_page_is_told_without_its_content(world, text):
         (row,) = await world.row("")
     assert ("damaged", True) == (row["state"], row["error"].startswith("the manifest.json"))
     assert not any(word in str(row) for word in ("secret", "0xff", str(world.root)))
+
+
+@pytest.mark.parametrize(
+    ("lacking", "null"), [("rows", False), ("bytes", True), ("sha256", False), ("epoch", True)]
+)
+async def test_what_a_manifest_lacks_hides_no_other_snapshot(world, lacking, null):
+    """S1: one that was damaged in part is told like another; the list is whole."""
+    file = put_snapshot(world.root, 7).joinpath("manifest.json")
+    text = file.read_text()
+    value = re.search(rf'"{lacking}": ("\w+"|\d+)', text)[0]
+    file.write_text(text.replace(value, f'"{lacking}": null' if null else '"odd": 1'))
+    put_snapshot(world.root, 8)
+    async with world.running():
+        assert ["damaged", "complete"] == [row["state"] for row in await world.row("")]
+        answer = await world.ask("GET", f"{name_of(7)}/manifest.json")
+    assert (404, True) == (answer.status_code, "damaged" in answer.text)
 
 
 @pytest.mark.heavy

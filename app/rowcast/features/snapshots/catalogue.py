@@ -91,16 +91,18 @@ class Catalogue:
             }
             if any(leads_out(str(file["path"])) for file in files.values()):
                 return Item(name, {}, f"the {MANIFEST} names files that are not of the snapshot")
-            return Item(name, manifest, files=files)
+            return _checked(Item(name, manifest, files=files))
         except Error as error:
             return Item(name, {}, error.message)
         except KeyError as error:
             return Item(name, {}, f"the {MANIFEST} lacks what each has: {error}")
-        except (TypeError, AttributeError):  # what it holds instead is not told
+        except (TypeError, AttributeError, ValueError):  # what it holds instead is not told
             return Item(name, {}, f"the {MANIFEST} is not made as each is")
 
     def open(self, item: Item, path: str) -> IO[bytes]:
         """Open a file that the manifest names, or the manifest; raises NOT_FOUND."""
+        if item.problem:
+            raise Error(Code.NOT_FOUND, f"{item.name} is damaged: {item.problem}")
         if path != MANIFEST and path not in item.files:
             raise Error(
                 Code.NOT_FOUND,
@@ -136,6 +138,14 @@ class Catalogue:
             self._shelf.remove_page(item.name)
         else:
             self._shelf.remove(item.name)
+
+
+def _checked(item: Item) -> Item:
+    """Return an item that has what is told of it; raises KeyError, TypeError or ValueError."""
+    texts = [item.manifest["epoch"], *(facts["sha256"] for facts in item.files.values())]
+    if not all(isinstance(text, str) for text in texts) or item.rows < 0 or item.size_bytes < 0:
+        raise TypeError(item.name)
+    return item
 
 
 def read_manifest(place: Folder) -> dict[str, Any]:
