@@ -122,7 +122,8 @@ def export(order: Order, progress: Progress | None = None) -> Snapshot:
             facts = {each.name: _write(files(each), read(cut, each), each, tell) for each in sheets}
             manifest = _manifest(order, cut, facts, catalogs)
             making.write(FILE_NAME, manifest.text)
-            place = making.publish(cut.seq, newest=not order.tables or _has_all(shelf, facts))
+            whole = not order.tables or _has_all(shelf, facts)
+            place = making.publish(cut.seq, newest=whole and _is_newest(shelf, cut))
             catalogs.catch_up([place.name])
             return Snapshot(place, manifest, new=True)
 
@@ -233,6 +234,18 @@ def _has_all(shelf: Shelf, tables: Collection[str]) -> bool:
         return set(read_manifest(shelf.directory / newest).tables) <= set(tables)
     except Error:
         return True
+
+
+def _is_newest(shelf: Shelf, cut: ReadTransaction) -> bool:
+    """Whether no later cut of this log is the newest; that of a log before a restore is older."""
+    newest = shelf.newest()
+    if newest is None:
+        return True
+    try:
+        known = read_manifest(shelf.directory / newest)
+    except Error:
+        return True
+    return known.epoch != cut.epoch or known.seq <= cut.seq
 
 
 def _same(

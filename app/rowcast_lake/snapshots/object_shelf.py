@@ -34,6 +34,7 @@ from rowcast.features.snapshots.snapshot_directory import (
     PAGES,
     known_name,
     name_of,
+    oldest_first,
     page_range,
 )
 from rowcast_lake.snapshots.manifest import FILE_NAME
@@ -195,14 +196,18 @@ class ObjectShelf:
         No ``count`` is any number. The newest stays, and what is being read (``pin``).
         """
         gone: list[str] = []
-        names, newest = self.names(), self.newest()
+        newest = self.newest()
+        names = oldest_first(self.names(), newest, self._made)
         many = frozenset(names[:-count] if count else ())
         for name in names:
-            old = (self.directory / name / FILE_NAME).stat().st_mtime < since_seconds
+            old = self._made(name) < since_seconds
             if name != newest and (old or name in many) and self.free(name):
                 self.remove(name)
                 gone.append(name)
         return gone
+
+    def _made(self, name: str) -> float:
+        return (self.directory / name / FILE_NAME).stat().st_mtime
 
     # -- who reads
 
@@ -298,11 +303,10 @@ class ObjectMaking:
         self._text = text
 
     def publish(self, seq: int, *, newest: bool = True) -> ObjectPath:
-        """Let it be seen; the newest, if no later cut is there."""
+        """Let it be seen, and as the newest one."""
         shelf, place = self._shelf, self.place
-        there = shelf.names()
         self.settle(place)
-        if newest and max([*there, place.name], key=_order) == place.name:
+        if newest:
             shelf.point(place.name)
         if int(place.name[:18]) != seq:
             raise AssertionError(seq)

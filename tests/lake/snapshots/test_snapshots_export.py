@@ -266,6 +266,25 @@ def test_a_part_is_the_newest_only_among_parts(world):
         assert shelf.newest() == f"{(1, 2, 2, 4)[number - 1]:018d}"
 
 
+def test_a_restored_log_has_the_newest_snapshot_although_its_numbers_are_less(world, tmp_path):
+    """S3, S12: where snapshots are outside of the data directory, those of before stay there."""
+    for number in range(3):
+        world.put("Dog", str(number), REX)
+        world.export()
+    (tmp_path / "restored").mkdir()
+    other = Exported(tmp_path / "restored")
+    other.directory, shelf = world.directory, SnapshotDirectory(world.directory)
+    before = shelf.names()
+    other.put("Dog", "0", REX)
+    made = other.export().place.name
+    assert (before[0] + "-1", made) == (made, shelf.newest())
+    other.put("Dog", "1", REX)
+    again = other.export().place.name
+    assert [*before[2:], *before[:1], made] == shelf.keep(2)
+    assert (again, [before[1], again]) == (shelf.newest(), shelf.names())
+    other.close()
+
+
 def test_snapshots_grow_old(world):
     """S12: retention by age leaves the newest, however old it is."""
     shelf, names = SnapshotDirectory(world.directory), []

@@ -67,6 +67,21 @@ def known_name(asked: str, name: str | None, names: Sequence[str], place: object
     raise Error(Code.NOT_FOUND, f"there is no snapshot {asked} in {place}; there are: {there}")
 
 
+def oldest_first(
+    names: Sequence[str], newest: str | None, made: Callable[[str], float]
+) -> list[str]:
+    """Return snapshots, sorted by cut, in the order in which they are to go.
+
+    A restore numbers events anew, so a snapshot of the log before it may have a later cut than the
+    newest one. It was made before that, and goes first. ``made`` is the time of a name.
+    """
+    if newest is None or newest not in names:
+        return list(names)
+    later = names[names.index(newest) + 1 :]
+    former = [name for name in later if made(name) < made(newest)]
+    return [*former, *(name for name in names if name not in former)]
+
+
 class SnapshotDirectory:
     """The directory of snapshots.
 
@@ -136,10 +151,10 @@ class SnapshotDirectory:
         No ``count`` is any number. The newest stays, and what is being read (``pin``).
         """
         gone: list[str] = []
-        names = self.names()
+        names = oldest_first(self.names(), self.newest(), self._made)
         many = frozenset(names[:-count] if count else ())
         for name in names:
-            old = (self.directory / name).stat().st_mtime < since_seconds
+            old = self._made(name) < since_seconds
             if name == self.newest() or not (old or name in many):
                 continue
             with self._free(name) as free:
@@ -147,6 +162,9 @@ class SnapshotDirectory:
                     self.remove(name)
                     gone.append(name)
         return gone
+
+    def _made(self, name: str) -> float:
+        return (self.directory / name).stat().st_mtime
 
     def pages(self) -> list[str]:
         """Return the pages of changes, as far as they are complete: ``changes/seq=a-b``."""
@@ -282,15 +300,12 @@ class Making:
             os.fsync(file.fileno())
 
     def publish(self, seq: int, *, newest: bool = True) -> Path:
-        """Let it be seen, as the snapshot of a cut; the newest, if no later cut is there.
-
-        Without ``newest`` it is not that, whatever is there.
-        """
+        """Let it be seen, as the snapshot of a cut, and as the newest one."""
         shelf = self._shelf
         there = shelf.names()
         name = next(free for again in range(1000) if (free := name_of(seq, again)) not in there)
         self.settle(shelf.directory / name)
-        if newest and max([*there, name], key=_order) == name:
+        if newest:
             shelf.point(name)
         return shelf.directory / name
 
