@@ -274,6 +274,7 @@ class Staging:
             for part, count, size in counts:
                 puts, deletions, lost_bytes = lost.get(part.rows.name, _NONE_LOST)
                 left.append((part, count - puts - deletions, size - lost_bytes))
+            self.complete(cursor)
             cursor.execute(f"DELETE FROM {META} WHERE name=?", (STAGED_AFTER,))
             views = [(staged.name, staged.view(cursor)) for staged in self.tables.values()]
             write_fact(cursor, OVERLAY, json.dumps(views))
