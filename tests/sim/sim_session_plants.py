@@ -332,7 +332,7 @@ SESSION_PLANTS = (
 HIDDEN_PLANTS = {
     announce_numbers_that_are_not_reserved: (476, 153),
     save_flights_without_their_groups: (9, 11, 5),
-    forget_what_groups_have_open: (120,),
+    forget_what_groups_have_open: (150, 159),
     send_pubrel_before_the_release_is_on_disk: (9, 43, 5),
     send_pubcomp_before_the_identifier_is_free_on_disk: (10, 4, 2),
     send_suback_before_the_filter_is_on_disk: (2, 1, 8),
@@ -350,7 +350,7 @@ HIDDEN_PLANTS = {
     do_not_try_removals_again: (29, 27, 14),
     let_sessions_live_for_ever: (35, 0, 1),
     keep_wills_in_memory: (10, 3, 14),
-    lose_wills_that_the_disk_refuses: (64,),
+    lose_wills_that_the_disk_refuses: (56,),
 }
 """Those that need a kill or a fault at the right moment, and seeds whose rough runs notice them.
 The quickest is first."""

@@ -226,9 +226,9 @@ async def test_a_ping_of_a_member_of_many_groups_costs_what_any_other_does(world
     """P3: groups are told of room for more if they wait for it, not with each packet."""
     costs = []
     for count in (1, 200):
-        peer = await world.subscribed(
-            *(f"$share/g/{n}" for n in range(count)), client_id=f"c{count}"
-        )
+        peer = await world.subscribed("$share/g/0", client_id=f"c{count}")
+        for n in range(1, count):  # one by one: many of one packet may take turns of the loop
+            await peer.subscribe(f"$share/g/{n}")
         with Calls() as calls:
             await peer.ask(Pingreq())
         costs.append(calls.by_function.total())
