@@ -44,3 +44,11 @@ def test_a_reader_may_have_a_count_of_its_own():
     for topic in ("hidden", "a"):
         absences.miss(said(topic))
     assert (1, 2) == (own.missed, shared.missed)
+
+
+def test_who_is_away_needs_no_memory_for_filters_that_are_entered():
+    absences = MissedWhileOffline()
+    one, other = (absences.begin(filters(f"{name}/+")).absence for name in "ab")
+    assert not one.entering
+    assert one.entering is other.entering
+    assert one._wild is other._wild

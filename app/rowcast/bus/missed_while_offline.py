@@ -10,6 +10,7 @@ in slices. Until one is entered, its events are looked for by itself, so each co
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from typing import Final
 
 from rowcast.bus.matches import Matches
 from rowcast.core.events import Event
@@ -24,6 +25,11 @@ def at_once(filters: Sequence[TopicFilter], call: Callable[[TopicFilter], None])
     """Call a function with each filter now."""
     for topics in filters:
         call(topics)
+
+
+_NO_TEXTS: Final[set[str]] = set()
+_NO_FILTERS: Final[dict[str, dict[str, TopicFilter]]] = {}
+"""Of all whose filters are entered; nothing is put in."""
 
 
 class Absence:
@@ -71,7 +77,9 @@ class Absence:
         if topics.text not in self.entering:
             return False
         self.entering.discard(topics.text)
-        if not topics.exact:
+        if not self.entering:  # as nearly always: who is away for long needs no memory for it
+            self.entering, self._wild = _NO_TEXTS, _NO_FILTERS
+        elif not topics.exact:
             self._wild[topics.prefix].pop(topics.text, None)
         return True
 
