@@ -161,3 +161,11 @@ def test_the_licence_is_the_one_that_the_project_names():
     assert (
         "Apache License\n                           Version 2.0" in (ROOT / "LICENSE").read_text()
     )
+
+
+def test_it_is_said_how_many_packages_the_server_needs():
+    """Where a user reads what the first start downloads."""
+    count = str(len(locked("requirements-server.lock")))
+    for page in ("README.md", "scripts/install"):
+        said = re.findall(r"(\d+) packages", (ROOT / page).read_text())
+        assert count in said, page
