@@ -123,6 +123,7 @@ command = typer.Typer(
 _SIGN_IN: Final = (
     "; set ROWCAST_USER and ROWCAST_PASSWORD, or write them in the URL: ann:my%20secret@127.0.0.1"
 )
+_OTHER_USER: Final = "; run the command as the user to whom it belongs, such as the server's"
 
 
 def main() -> None:
@@ -134,8 +135,19 @@ def main() -> None:
         hint = _SIGN_IN if error.code is Code.UNAUTHENTICATED else ""
         print(f"rowcast: {error.full}{hint}", file=sys.stderr)
         sys.exit(1)
+    except OSError as error:
+        if error.filename is None:  # of no file: a fault of ours, whose traceback tells where
+            raise
+        print(f"rowcast: {_tell_file(error)}", file=sys.stderr)
+        sys.exit(1)
     finally:
         gc.freeze()  # else the end of the process looks through all modules, several times
+
+
+def _tell_file(error: OSError) -> str:
+    """Return a sentence on a file or directory that the operating system refused."""
+    hint = _OTHER_USER if isinstance(error, PermissionError) else ""
+    return f"{error.filename}: {error.strerror}{hint}"
 
 
 def _show_version(wanted: bool) -> None:

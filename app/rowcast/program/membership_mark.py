@@ -55,6 +55,11 @@ def marked(data: Path) -> str:
     except NotADirectoryError as error:
         what = f"the data directory {data} is a file; name another with --data"
         raise Error(Code.INVALID, what) from error
+    except PermissionError as error:
+        what = f"the data directory {data} belongs to another user ({error.strerror})"
+        raise Error(
+            Code.INVALID, f"{what}; run the command as that user, or name another with --data"
+        ) from error
     except OSError as error:
         what = f"{data / FILE} cannot be read: {error.strerror}"
         raise Error(Code.INVALID, what) from error
