@@ -1,5 +1,6 @@
 """The program from outside: checking, starting, what prevents it, stopping, starting again."""
 
+import errno
 import json
 import socket
 import subprocess
@@ -9,6 +10,7 @@ from websockets.exceptions import ConnectionClosed
 
 from rowcast.core.errors import Error
 from rowcast.program.config import load_config
+from rowcast.program.doors import MQTT, way_out
 from rowcast.program.main import Application
 from serving import ROWCAST, SCHEMA, Server, rowcast
 from talking import Events, Mqtt, open_websocket, told, user_properties
@@ -63,6 +65,27 @@ def test_a_busy_port_is_told_with_what_to_do(tmp_path, setting):
     assert (1, True) == (done.returncode, f"127.0.0.1:{port}" in done.stderr)
     assert f"--set {setting}=" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("host", ["192.0.2.1", "nowhere.invalid"])
+def test_o9_an_address_of_no_interface_is_told_with_what_to_do(tmp_path, host):
+    """Another port would not help. Neither exists: RFC 5737, RFC 6761."""
+    server = Server(tmp_path, settings={"http.host": host})
+    done = rowcast(*server.command[1:], folder=tmp_path)
+    assert (1, False) == (done.returncode, "Traceback" in done.stderr)
+    assert "name an address of this machine with --set http.host=..." in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("number", "told"),
+    [
+        (errno.EADDRINUSE, "end what uses it, or choose another port"),
+        (errno.EACCES, "this user may not use ports that low (ip(7)); choose another port"),
+    ],
+)
+def test_o9_what_to_do_about_a_port_depends_on_why_it_cannot_be_had(number, told):
+    said = way_out(OSError(number, "refused"), MQTT)
+    assert f"{told} with --set mqtt.network.port=..." == said
 
 
 def test_a_second_server_on_the_same_data_is_refused(server):

@@ -6,7 +6,9 @@ open when a certificate is set.
 
 import asyncio
 import contextlib
+import errno
 import logging
+import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Executor
 from functools import partial
@@ -48,10 +50,27 @@ SETTINGS: Final = {
     MQTT: "mqtt.network.port",
     MQTTS: "mqtt.network.securePort",
 }
+HOSTS: Final = {
+    HTTP: "http.host",
+    HTTPS: "http.host",
+    MQTT: "mqtt.network.host",
+    MQTTS: "mqtt.network.host",
+}
 AUTHORITY: Final = "tls.certificateAuthority"
 
 Make = Callable[[], asyncio.Protocol]
 HTTPS_TLS: Final = DoorTls(("http/1.1",))
+
+
+def way_out(error: Exception, door: str) -> str:
+    """Say what to do about a port that cannot be opened: by the kind of refusal (bind(2))."""
+    number = error.errno if isinstance(error, OSError) else errno.EADDRNOTAVAIL
+    if number == errno.EADDRNOTAVAIL or isinstance(error, socket.gaierror):
+        return f"name an address of this machine with --set {HOSTS[door]}=..., or 0.0.0.0 for all"
+    other = f"choose another port with --set {SETTINGS[door]}=..."
+    if number == errno.EACCES:
+        return f"this user may not use ports that low (ip(7)); {other}"
+    return f"end what uses it, or {other}"
 
 
 class Doors:
@@ -167,11 +186,8 @@ class Doors:
             await listener.start()
         except (OSError, TypeError, UnicodeError) as error:  # the last two: not a host name
             why = error.strerror if isinstance(error, OSError) else "no name of a host is like that"
-            raise Error(
-                Code.BUSY,
-                f"{door} cannot listen on {host}:{port} ({why}); end what uses it, or "
-                f"choose another port with --set {SETTINGS[door]}=...",
-            ) from error
+            what = f"{door} cannot listen on {host}:{port} ({why}); {way_out(error, door)}"
+            raise Error(Code.BUSY, what) from error
         self._listeners.append(listener)
         self._closing.callback(listener.stop)
         self.open[door] = host, listener.port
