@@ -90,6 +90,17 @@ def test_o1_settings_without_effect_are_warned_of(tmp_path, monkeypatch, setting
     assert (0, f"warning: rowcast.yaml, line 1: {words}\n") == (result.exit_code, result.stderr)
 
 
+def test_o1_code_that_is_not_there_is_warned_of_where_it_is_named(tmp_path, monkeypatch):
+    """O1: hooks that refuse would be missing; a deployment's variable may name what is absent."""
+    result = checked(tmp_path, monkeypatch, "resources: cods\n")
+    words = "warning: rowcast.yaml, line 1: resources: there is no directory cods, so no code"
+    assert (0, True) == (result.exit_code, result.stderr.startswith(words))
+    (tmp_path / "cods").mkdir()
+    assert "" == checked(tmp_path, monkeypatch, "resources: cods\n").stderr
+    monkeypatch.setenv("ROWCAST_RESOURCES", "none")
+    assert "" == checked(tmp_path, monkeypatch, "").stderr
+
+
 @pytest.mark.parametrize(
     ("config", "made", "code"),
     [("", False, 1), ("", True, 0), ("jobs: {enabled: false}\n", False, 0)],

@@ -130,7 +130,8 @@ class Config(FeatureSections):
     )
     resources: Place = Field(
         default=Path("resources"),
-        description="Directory of resource classes and hooks; it may be absent.",
+        description="Directory of resource classes and hooks; it may be absent, with a warning if "
+        "the file or a flag names it.",
     )
     data: Place = Field(default=Path("data"), description="Directory of all persistent data.")
     url: Annotated[str, AfterValidator(_address)] = Field(

@@ -44,6 +44,11 @@ def idle(config: "Config", given: "Mapping[str, Given]") -> Iterator[str]:
     for name, value in values.items() if not log.archive else ():
         if value and name in given:
             yield f"{given[name].place}: {name} has no effect without log.archive; set that to true"
+    code = given.get("resources")
+    # Units and images set the variable also for projects without code of their own.
+    if code and not code.place.startswith("environment") and not config.resources.exists():
+        what = f"resources: there is no directory {config.resources}"
+        yield f"{code.place}: {what}, so no code of yours is loaded, and no hook of it refuses"
 
 
 def _doors(config: "Config") -> Iterator[tuple[str, str, int | None]]:
