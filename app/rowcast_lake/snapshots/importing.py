@@ -38,6 +38,8 @@ from rowcast_lake.stores.object_paths import ObjectPath, refusing
 _OP: Final = "_op"
 _PAST: Final = "valid_from"
 _CUT: Final = pattern(r"[0-9]{18}(-[0-9]{1,3})?")
+_TEXTS: Final = (".csv", ".tsv", ".json", ".jsonl", ".ndjson")
+_CONVERT: Final = "; convert it to Parquet, or POST its rows as application/x-ndjson"
 Place = Path | ObjectPath
 """A file, or a directory of files."""
 Convert = Callable[[Any], object]
@@ -210,7 +212,11 @@ class Importer:
             )
         if found is None:
             wanted = self._key or f"{ID} or id"
-            raise Error(Code.UNPROCESSABLE, f"{where}: it has no {wanted}, which is its id")
+            columns = ", ".join(row) or "none"
+            raise Error(
+                Code.UNPROCESSABLE,
+                f"{where}: it has no {wanted}, which is its id; its columns are {columns}",
+            )
         record_id = id_text(found)
         if not record_id:
             wanted = self._key or f"{ID} or id"
@@ -281,7 +287,9 @@ def _reading(file: Place) -> Iterator[None]:
         else:
             yield
     except (OSError, pa.ArrowException) as error:
-        raise Error(Code.INVALID, f"{file} cannot be read as Parquet: {error}") from error
+        hint = _CONVERT if file.name.lower().endswith(_TEXTS) else ""
+        why = str(error).removesuffix(".")
+        raise Error(Code.INVALID, f"{file} cannot be read as Parquet: {why}{hint}") from error
 
 
 def _never(_kind: pa.DataType) -> bool:

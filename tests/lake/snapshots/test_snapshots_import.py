@@ -151,6 +151,21 @@ def test_a_place_without_parquet_is_told(tmp_path):
     assert Code.INVALID == refused.value.code
 
 
+def test_a_file_of_rows_as_text_is_told_with_the_ways_to_import_it(tmp_path):
+    """S19: Parquet's reader speaks of magic bytes, which does not help who has a CSV file."""
+    text = tmp_path / "dogs.CSV"
+    text.write_text("id,name\n1,Rex\n")
+    with pytest.raises(Error, match=r"convert it to Parquet, or POST its rows as application/x-nd"):
+        Importer(table("Dog")).check([text])
+
+
+def test_a_row_without_an_id_is_told_with_the_columns_that_there_are(file):
+    """S19: the name of the column is what is misspelt."""
+    path = file(idd=["a"], name=["Rex"])
+    with pytest.raises(Error, match="it has no id, which is its id; its columns are idd, name"):
+        Importer(table("Dog")).check([path])
+
+
 def test_columns_of_an_older_type_are_widened(file):
     """S11, S19: numbers and times become the text that they are in, structs become any value."""
     struct = pa.struct([("x", pa.int32()), ("_extra", pa.string())])
