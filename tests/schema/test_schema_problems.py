@@ -58,6 +58,12 @@ CASES = {
         'A declares no attribute "tmp", which an alarm needs',
         "temp",
     ),
+    "alarm spaces": (
+        'type A @table @export @alarm(name: a, when: "temp > 3") { temp: Int }',
+        45,
+        'no space is beside an operator here: "temp=gt=3" or "temp>3"',
+        "",
+    ),
     "alarm type": (
         'type A @table @export @alarm(name: a, when: "x=gt=warm") { x: Int }',
         45,

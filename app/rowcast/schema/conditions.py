@@ -80,4 +80,8 @@ def _check_names(
     for path in [*compared(where), *paths]:
         if not table.open and path != ID_PATH and path[0] not in known:
             message = f'{table.name} declares no attribute "{path[0]}", which {needed_by} needs'
-            problems.at(blamed, message, nearest(path[0], known))
+            near = nearest(path[0], known)
+            if (name := path[0].strip()) != path[0]:  # written as a rule is, or as SQL
+                message = f'no space is beside an operator here: "{name}=gt=3" or "{name}>3"'
+                near = ""
+            problems.at(blamed, message, near)
