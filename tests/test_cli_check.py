@@ -4,7 +4,10 @@ import pytest
 from typer.testing import CliRunner
 
 from rowcast.core.errors import Error
+from rowcast.features.derived.settings import JobSection
 from rowcast.program.cli import command
+from rowcast.program.config import load_config
+from rowcast.program.deriving import JobPlan
 
 SERVE = ("serve", "--check-config")
 
@@ -119,6 +122,25 @@ def test_o1_a_derived_table_whose_job_is_missing_is_told(tmp_path, monkeypatch, 
     result = CliRunner().invoke(command, SERVE, catch_exceptions=True)
     words = "schema.graphql: Mean: @derived(job:): there is no file jobs/mean.py in"
     assert (code, bool(code)) == (result.exit_code, words in str(result.exception))
+
+
+def test_o1_a_derived_table_without_the_library_is_told_with_a_remedy(tmp_path, monkeypatch):
+    """O1, W4: by the check, and by the state of a run, which else tells of a child's exit code."""
+    checked(tmp_path, monkeypatch, "")
+    (tmp_path / "schema.graphql").write_text(
+        "type Dog @table @export { id: ID @primaryKey }\n"
+        'type Mean @table @export @derived(job: "jobs/mean.py", from: ["Dog"], every: "5m") '
+        "{ id: ID @primaryKey }\n"
+    )
+    (tmp_path / "jobs").mkdir()
+    (tmp_path / "jobs/mean.py").touch()
+    monkeypatch.setattr("rowcast.program.deriving.find_spec", lambda _name: None)
+    result = CliRunner().invoke(command, SERVE, catch_exceptions=True)
+    words = "schema.graphql: Mean: @derived(job:): jobs need pyarrow, which is not installed: pip "
+    assert (1, True) == (result.exit_code, words in str(result.exception))
+    config = load_config(None, {}, {"schema": tmp_path / "schema.graphql"})
+    with pytest.raises(Error, match=r"pip install 'rowcast\[parquet\]'"):
+        JobPlan(config, config.of(JobSection)).work("jobs/mean.py", tmp_path, tmp_path / "rows")
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from shutil import which
 from typing import Final
@@ -72,7 +73,11 @@ class JobPlan:
         return [*command, "--out", str(out), "--tables", ",".join(tables)]
 
     def work(self, job: str, snapshot: Path, result: Path) -> Sequence[str]:
-        """Return the command of a job; raises Error when it has no file in the directory."""
+        """Return the command of a job.
+
+        Raises Error when it has no file in the directory, or what reads snapshots is missing.
+        """
+        _check_installed()
         file = self.file(job)
         options = ["--job", str(file), "--input", str(snapshot), "--output", str(result)]
         options += ["--seconds", f"{self.seconds:g}", "--bytes", str(self.bounds.size_bytes)]
@@ -106,14 +111,28 @@ class JobPlan:
         return {name: value for name, value in values.items() if value}
 
 
+def _check_installed() -> None:
+    """Raise UNSUPPORTED without the library of snapshots, which each job reads."""
+    if find_spec("pyarrow") is None:
+        raise Error(
+            Code.UNSUPPORTED,
+            "jobs need pyarrow, which is not installed: pip install 'rowcast[parquet]', or set "
+            "jobs.enabled: false",
+        )
+
+
 def check_jobs(config: Config, tables: Sequence[Table]) -> None:
-    """Raise NOT_FOUND for a table whose job has no file; none where the server runs no jobs."""
+    """Raise Error for a table whose job cannot be run; none where the server runs no jobs."""
     plan = JobPlan(config, config.of(JobSection))
     for table in tables if plan.enabled else ():
         if table.derived is not None:
+            where = f"{config.schema_file}: {table.name}: @derived(job:)"
+            try:
+                _check_installed()
+            except Error as error:
+                raise Error(error.code, f"{where}: {error.message}") from error
             try:
                 plan.file(table.derived.job)
             except Error as error:
-                where = f"{config.schema_file}: {table.name}: @derived(job:)"
                 told = f"{where}: {error.message}, {plan.directory}"
                 raise Error(error.code, told) from error
