@@ -26,10 +26,9 @@ from rowcast.core.pipeline_limits import STREAM_PATIENCE_SECONDS, STREAM_PAUSE_S
 from rowcast.core.tables import Table
 from rowcast_lake.spark.inputs import FORMAT, Input, absolute
 from rowcast_lake.spark.jobs.job import Given, Job, Reads
-from rowcast_lake.spark.options import Options
 from rowcast_lake.spark.publication import publish
 from rowcast_lake.spark.session import start_session
-from rowcast_lake.spark.sink import query_of
+from rowcast_lake.spark.sink import QUERY_ID
 from rowcast_lake.spark.watching import Tell, Watch, keep_running, words_of
 from rowcast_lake.stores.object_paths import ObjectPath
 
@@ -198,7 +197,7 @@ def _sender(order: Order) -> Callable[[DataFrame, int], None]:
     facts |= {"patience": str(STREAM_PATIENCE_SECONDS)}
 
     def send(batch: DataFrame, number: int) -> None:
-        query = query_of(Options({"checkpointlocation": absolute(target.checkpoint)}))
+        query = batch.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
         writer = batch.write.format(FORMAT).options(**facts, cut=f"{query}#{number}")
         writer.mode("append").save()
 

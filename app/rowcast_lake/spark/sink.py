@@ -7,7 +7,6 @@ key; ``overwrite`` also deletes rows of the job's earlier run that it no longer 
 rows append no event, and repeating a (job, cut) has no effect (M5, S14).
 """
 
-import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -36,6 +35,8 @@ from rowcast_lake.spark.options import Options
 from rowcast_lake.spark.remote import path_of
 
 RESULTS: Final = "$SYS/results"
+QUERY_ID: Final = "sql.streaming.queryId"
+"""The property of Spark's jobs with the identity of the stream that they are part of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,8 @@ class Brought(WriterCommitMessage):
     upload: str
     parts: tuple[str, ...]
     rows: int
+    query: str = ""
+    """The identity of the stream's query, which is in its checkpoint; empty without a stream."""
 
 
 class Bringer:
@@ -75,6 +78,7 @@ class Bringer:
         """Upload the rows of one task."""
         context = TaskContext.get()
         task = context.taskAttemptId() if context is not None else 0
+        query = (context.getLocalProperty(QUERY_ID) if context is not None else None) or ""
         parts: list[str] = []
         rows = 0
         for some in _parts(batches, self._part_rows):
@@ -84,7 +88,7 @@ class Bringer:
             part = {"table": self._table, "rows": some, **before}
             self._remote.send("PUT", path, part, patience_seconds=self._patience_seconds)
             rows += len(some)
-        return Brought(self._upload, tuple(parts), rows)
+        return Brought(self._upload, tuple(parts), rows, query)
 
     def check(self) -> None:
         """Check that the server would accept rows; raises the server's error if not."""
@@ -172,7 +176,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def __init__(self, options: Options, *, overwrite: bool) -> None:
         patience = STREAM_PATIENCE_SECONDS
         self._bringer = Bringer(options, replace=overwrite, patience_seconds=patience)
-        self._query = query_of(options)
+        self._name = options.text("query")
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         """Upload the rows of one task."""
@@ -184,7 +188,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         batchId: int,  # noqa: N803
     ) -> None:
         """Commit all uploaded rows."""
-        self._bringer.commit(messages, f"{self._query}#{batchId}")
+        self._bringer.commit(messages, f"{stream_of(self._name, messages)}#{batchId}")
 
     def abort(
         self,
@@ -195,27 +199,20 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._bringer.abort(messages)
 
 
-def query_of(options: Options) -> str:
-    """Return a stream's permanent name, the prefix of its batches' numbers.
+def stream_of(name: str, messages: Sequence[WriterCommitMessage | None]) -> str:
+    """Return a stream's permanent name, the prefix of its batches' numbers; raises INVALID.
 
-    Spark writes an identity into the checkpoint; if it is unreadable (another file system) the
-    checkpoint's path is used, so a checkpoint recreated there needs another job name.
+    It has the identity that Spark keeps in the checkpoint, wherever that is: a stream that begins
+    anew with a new checkpoint numbers its batches from 0 again, and none of them is a repeat.
     """
-    name = options.text("query")
-    place = options.text("checkpointlocation")
-    if name or not place:
-        if not name:
-            raise Error(
-                Code.INVALID,
-                "a stream into rowcast needs .option('checkpointLocation', ...), or .option("
-                "'query', ...): a name for the numbers of its batches",
-            )
-        return name
-    try:
-        facts = json.loads(Path(place.removeprefix("file://"), "metadata").read_text("utf-8"))
-        return str(facts["id"])
-    except (OSError, ValueError, KeyError):
-        return hashlib.sha256(place.encode()).hexdigest()[:16]
+    found = {cast("Brought", item).query for item in messages if item is not None}
+    words = [word for word in (name, *found) if word]
+    if not words:
+        raise Error(
+            Code.INVALID,
+            "Spark does not say of which stream this batch is; name it with .option('query', ...)",
+        )
+    return "/".join(words)
 
 
 def _parts(batches: Iterator[Any], rows_max: int) -> Iterator[list[Row]]:

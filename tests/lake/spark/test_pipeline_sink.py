@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shutil
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
@@ -10,7 +11,7 @@ import pytest
 
 from rowcast.core.errors import Error
 from rowcast_lake.spark.options import Options
-from rowcast_lake.spark.sink import Bringer, plain, query_of
+from rowcast_lake.spark.sink import Bringer, Brought, plain, stream_of
 from serving import Server, application
 
 SCHEMA = """
@@ -98,14 +99,14 @@ async def test_too_many_rows_are_refused_before_they_are_sent(tmp_path):
         few._remote._http.close()
 
 
-def test_a_stream_is_numbered_by_what_spark_calls_it(tmp_path):
-    (tmp_path / "metadata").write_text('{"id": "5f1c"}')
-    assert query_of(Options({"checkpointlocation": str(tmp_path)})) == "5f1c"
-    assert query_of(Options({"checkpointlocation": f"file://{tmp_path}"})) == "5f1c"
-    elsewhere = query_of(Options({"checkpointlocation": "s3a:bucket/x"}))
-    assert len(elsewhere) == 16
-    with pytest.raises(Error, match="checkpointLocation"):
-        query_of(Options({}))
+def test_a_stream_is_numbered_by_what_its_checkpoint_says():
+    """S14: by Spark's identity of it, so that a name that is used again has other numbers."""
+    told = [None, Brought("u", ("0-0",), 1, "5f1c"), Brought("u", ("1-0",), 1, "5f1c")]
+    assert stream_of("", told) == "5f1c"
+    assert stream_of("orders", told) == "orders/5f1c"
+    assert stream_of("orders", [Brought("u", (), 0)]) == "orders"
+    with pytest.raises(Error, match="name it with"):
+        stream_of("", [None])
 
 
 def frame(spark, count=10):
@@ -155,9 +156,14 @@ def test_s14_a_frame_becomes_records_once(spark, tmp_path):
             .writeStream.format("rowcast").options(url=server.url, table="Hourly", job="stream")
             .option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True)
         )  # fmt: skip
-        for number in (1, 2):
+            .option("query", "readings")
+        for number in (1, 2, 3):
             (source / f"{number}.json").write_text(json.dumps({"id": "s", "n": number}))
             assert stream.start().awaitTermination(300)
         told = client.get("/Hourly/s?from=0").json()
-        assert [event["value"]["n"] for event in told] == [1, 2]
-        assert [event["_from_cut"].rpartition("#")[2] for event in told] == ["0", "1"]
+            if number == 2:  # it begins anew, and finds what is not there yet
+                shutil.rmtree(tmp_path / "checkpoint")
+                shutil.rmtree(source)
+                source.mkdir()
+        assert [event["value"]["n"] for event in told] == [1, 2, 3]
+        assert [event["_from_cut"].rpartition("#")[2] for event in told] == ["0", "1", "0"]

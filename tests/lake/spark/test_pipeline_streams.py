@@ -1,6 +1,8 @@
 """Jobs on a stream: late readings, a restart from the checkpoint, and the batch beside it."""
 
+import json
 from datetime import timedelta
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,6 +14,7 @@ from rowcast.core.errors import Error
 from rowcast_lake.snapshots.changes import export_changes
 from rowcast_lake.snapshots.compaction import compact
 from rowcast_lake.snapshots.export import Order as Export
+from serving import Server
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 pytest.importorskip("pyspark", reason="NO SPARK: streams are NOT tested here")
@@ -104,20 +107,28 @@ def test_a_stream_of_rollups_takes_what_is_late_but_not_too_late(spark, tmp_path
 
 
 def test_a_stream_of_anomalies_judges_by_what_was_there(spark, tmp_path):
-    """S9: the baseline is made of the past, each new reading is judged alone and once."""
-    place, out = tmp_path / "in", tmp_path / "out"
+    """S9, S14: the baseline is made of the past, each new reading is judged alone and once.
+
+    Batches in a table are numbered within the stream that its checkpoint says.
+    """
+    place = tmp_path / "in"
     feed(place, "1", *(("a", m, 20 + m % 3) for m in range(60)))
     options = {"by": "sensor", "season": "none", "score": "8"}
-    streaming = order(
-        "anomalies", options, out=out, checkpoint=str(tmp_path / "checkpoint"), once=True
-    )
-    follow(streaming, Files(spark, str(place)))
-    feed(place, "2", ("a", 70, 21), ("a", 71, 95), ("b", 71, 95))
-    follow(streaming, Files(spark, str(place)))
-    follow(streaming, Files(spark, str(place)))
-    assert [("a", 95.0, 21.0)] == query(
-        f"select sensor, value, expected from '{out}/anomalies/*.parquet'"
-    )
+    columns = "id: ID @primaryKey, sensor: String, at: Date, measure: String, value: Float"
+    with Server(tmp_path, f"type Odd @table @export {{ {columns}, expected: Float }}") as server:
+        at = {"to": "Odd", "server": {"url": server.url}}
+        checkpoint = str(tmp_path / "checkpoint")
+        streaming = order("anomalies", options, checkpoint=checkpoint, once=True, **at)
+        follow(streaming, Files(spark, str(place)))
+        feed(place, "2", ("a", 70, 21), ("a", 71, 95), ("b", 71, 95))
+        follow(streaming, Files(spark, str(place)))
+        follow(streaming, Files(spark, str(place)))
+        identity = json.loads(Path(checkpoint, "metadata").read_text())["id"]
+        with server.client() as client:
+            (told,) = client.get("/Odd/?from=0").json()
+    found = [told["value"][name] for name in ("sensor", "value", "expected")]
+    assert ["a", 95.0, 21.0] == found
+    assert f"{identity}#1" == told["_from_cut"]
 
 
 def test_what_a_stream_needs_is_said(spark, tmp_path):
