@@ -12,20 +12,22 @@ Row = dict[str, object]
 
 def plain(row: Row) -> Row:
     """Return a row as a record: without nulls, and without the columns of events."""
+    known = {KEY, REST}
+    return _members({k: item for k, item in row.items() if k in known or not k.startswith("_")})
+
+
+def _members(row: Row) -> Row:
+    """Return the members of a row or struct that are not null, with those of its ``_extra``."""
     rest = row.get(REST)
     more = json_text.decode(str(rest).encode()) if rest is not None else {}
-    own = {
-        name: _value(item)
-        for name, item in row.items()
-        if item is not None and (name == KEY or not name.startswith("_"))
-    }
+    own = {k: _value(item) for k, item in row.items() if item is not None and k != REST}
     return {**(more if isinstance(more, dict) else {}), **own}
 
 
 def _value(value: object) -> object:
     """Convert a value of Arrow to one of a record."""
     if isinstance(value, dict):
-        return {name: _value(item) for name, item in value.items() if item is not None}
+        return _members(value)
     if isinstance(value, list):
         return [_value(item) for item in value]
     if isinstance(value, datetime):

@@ -32,11 +32,12 @@ def test_a_row_becomes_a_record_without_what_is_of_an_event():
     row = {
         "id": "a", "none": None, "day": date(2026, 1, 2), "at": local,
         "in": {"x": 1, "y": None}, "d": Decimal("1.10"), "_seq": 7, "_topic": "Dog/a",
-        "_extra": '{"odd": 5}',
+        "_extra": '{"odd": 5}', "of": [{"name": "x", "_extra": '{"age":null,"city":"Y"}'}],
     }  # fmt: skip
     assert plain(row) == {
         "odd": 5, "id": "a", "day": datetime(2026, 1, 2, tzinfo=UTC),
         "at": datetime(2026, 1, 2, 3, tzinfo=UTC), "in": {"x": 1}, "d": Decimal("1.10"),
+        "of": [{"name": "x", "age": None, "city": "Y"}],
     }  # fmt: skip
 
 
@@ -155,15 +156,15 @@ def test_s14_a_frame_becomes_records_once(spark, tmp_path):
             spark.readStream.schema("id string, n long").json(str(source))
             .writeStream.format("rowcast").options(url=server.url, table="Hourly", job="stream")
             .option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True)
-        )  # fmt: skip
             .option("query", "readings")
+        )  # fmt: skip
         for number in (1, 2, 3):
             (source / f"{number}.json").write_text(json.dumps({"id": "s", "n": number}))
             assert stream.start().awaitTermination(300)
-        told = client.get("/Hourly/s?from=0").json()
             if number == 2:  # it begins anew, and finds what is not there yet
                 shutil.rmtree(tmp_path / "checkpoint")
                 shutil.rmtree(source)
                 source.mkdir()
+        told = client.get("/Hourly/s?from=0").json()
         assert [event["value"]["n"] for event in told] == [1, 2, 3]
         assert [event["_from_cut"].rpartition("#")[2] for event in told] == ["0", "1", "0"]
