@@ -21,7 +21,7 @@ from rowcast.core.tables import Attribute, Table, Type
 from rowcast.core.values import parse_id
 from rowcast_lake.columns.joining import converted
 from rowcast_lake.columns.payloads import texts_of
-from rowcast_lake.spark.remote import Pauses, Remote, path_of
+from rowcast_lake.spark.remote import Pauses, Remote, is_passing, path_of
 
 OP: Final = "_op"
 """The operation: ``put``, ``patch``, ``delete``, ``message``; ``snapshot``: a row of a snapshot."""
@@ -36,7 +36,7 @@ Convert = Callable[[object], object]
 def events(remote: Remote, path: str, epoch: str, after: int, until: int) -> Iterator[Row]:
     """Yield the events of a path after one position and up to another, each once.
 
-    After a lost connection, continues after the last event received.
+    After a lost connection, or when the server is busy, continues after the last event received.
     """
     from httpx import TransportError  # noqa: PLC0415 - workers that read files need none
 
@@ -53,7 +53,8 @@ def events(remote: Remote, path: str, epoch: str, after: int, until: int) -> Ite
             if not pauses.wait():
                 raise remote.nobody(error) from error
         except Error as error:
-            raise explained(error) from error
+            if not (is_passing(error) and pauses.wait()):
+                raise explained(error) from error
         else:
             return
 

@@ -76,7 +76,10 @@ class Remote:
         return answer.content
 
     def lines(self, path: str) -> Iterator[bytes]:
-        """Yield the lines of a response as they arrive; the caller handles a lost connection."""
+        """Yield the lines of a response as they arrive.
+
+        The caller handles a lost connection, and a refusal that ``is_passing``.
+        """
         headers = {"accept": NDJSON}
         with self._http.stream("GET", self.url + path, headers=headers) as answer:
             if answer.is_error:
@@ -193,6 +196,11 @@ def _refuse(answer: "httpx.Response") -> None:
     code, words = _problem(answer)
     path = answer.request.url.path
     raise Error(code, f"{answer.request.method} {path}: {words}", status=answer.status_code)
+
+
+def is_passing(error: Error) -> bool:
+    """Whether a refusal may be gone when the request is repeated."""
+    return error.detail.get("status") in AGAIN
 
 
 def _problem(answer: "httpx.Response") -> tuple[Code, str]:
