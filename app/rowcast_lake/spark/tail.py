@@ -75,8 +75,8 @@ class TailReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._snapshot = snapshot
         self._schema = schema
         self._log = log or log_of(options, snapshot, STREAM_PATIENCE_SECONDS)
-        self._target: int | None = None
-        """The last position of a bounded stream."""
+        self._target: Cursor | None = None
+        """The end of a bounded stream."""
         self._seen = Cursor("", -1)
         """The end of the log as last told."""
 
@@ -93,7 +93,9 @@ class TailReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if _is_beginning(start):
             return self._first()
         epoch, seq = str(start["epoch"]), int(cast("int", start["seq"]))
-        head = self._target if self._target is not None else self._head(epoch)
+        target = self._target
+        known = target is not None and target.epoch == epoch  # else it is of another log
+        head = target.seq if target is not None and known else self._head(epoch)
         if not isinstance(limit, ReadAllAvailable):
             most = cast("ReadMaxRows", limit).max_rows
             if head - seq > most:
@@ -102,7 +104,8 @@ class TailReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Note the current end of the log, at which the stream ends."""
-        self._target = self._head(self._snapshot.cut[0])
+        epoch = self._snapshot.cut[0]
+        self._target = Cursor(epoch, self._head(epoch))
 
     def reportLatestOffset(self) -> dict[str, object] | None:  # noqa: N802 - Spark's name
         """Return the end of the log when the last batch was planned, for Spark's progress.

@@ -1,9 +1,12 @@
 """Spark reads snapshots and the log by the format `rowcast`; S9, S13, M2."""
 
 from datetime import UTC, datetime
+from types import SimpleNamespace
 
+import pyarrow as pa
 import pytest
 from by_hand import SCHEMA, dog, write_snapshot
+from pyspark.sql.types import StructType
 
 from rowcast.core.cursors import Cursor, parse_cursor
 from rowcast.core.errors import Code, Error
@@ -15,6 +18,7 @@ from rowcast_lake.spark.options import Options
 from rowcast_lake.spark.places import Directory
 from rowcast_lake.spark.runner import session
 from rowcast_lake.spark.source import Snapshot, read_part, spark_schema
+from rowcast_lake.spark.tail import TailReader
 from serving import Server, wait_until
 
 EPOCH = "0123abcd"
@@ -108,8 +112,6 @@ def test_a_trimmed_log_says_what_to_do():
 def test_events_have_the_cells_of_a_snapshot():
     """M2: the declared types, `_extra` for what is undeclared, and only the key of a delete."""
     place = "type Dog @table @export { id: ID @primaryKey name: String price: Decimal b: Bytes }"
-    import pyarrow as pa
-
     names = ("id", "name", "price", "_extra", "_topic", "_op")
     columns = [(name, pa.string()) for name in names]
     schema = pa.schema([*columns, ("b", pa.binary()), ("_seq", pa.int64())])
@@ -128,6 +130,25 @@ def test_events_have_the_cells_of_a_snapshot():
     assert {name for name, value in second.items() if value is not None} == {
         "id", "_topic", "_op", "_seq",
     }  # fmt: skip
+
+
+def test_a_stream_that_ends_with_the_log_notices_that_it_is_another_one():
+    """S13: not done without a word while a restored log is shorter than the one before."""
+
+    class Restored:
+        def head(self, epoch):
+            if epoch != "new":
+                raise Error(Code.CONFLICT, "another log")
+            return 50
+
+    snapshot = SimpleNamespace(cut=("new", 40))
+    reader = TailReader(Options({"url": "http://a.example"}), snapshot, StructType(), Restored())
+    reader.prepareForTriggerAvailableNow()
+    limit = reader.getDefaultReadLimit()
+    now = {"epoch": "new", "seq": 45, "snapshot": ""}
+    assert reader.latestOffset(now, limit) == {**now, "seq": 50}
+    with pytest.raises(Error, match="another log"):
+        reader.latestOffset({**now, "epoch": "old", "seq": 100}, limit)
 
 
 @pytest.mark.slow
