@@ -1,8 +1,13 @@
 """Filter pushdown: Spark's filters as expressions of the Parquet reader.
 
 Unsupported filters are left out: Spark applies every filter itself, so that costs only time.
+
+To Spark NaN is equal to itself and greater than any other number. Parquet's statistics are without
+it, and its reader leaves it out of every comparison: so of a number with a fraction no lower bound
+is used, and nothing that is compared with NaN.
 """
 
+import math
 from collections.abc import Container, Sequence
 from functools import reduce
 from operator import and_
@@ -24,6 +29,12 @@ def _one(item: spark.Filter, columns: Container[str]) -> Any:
         return None
     field = pc.field(name[0])
     match item:
+        case spark.GreaterThan(value=float()) | spark.GreaterThanOrEqual(value=float()):
+            return None
+        case spark.In(value=values) if any(map(_is_nan, values)):
+            return None
+        case _ if _is_nan(getattr(item, "value", None)):
+            return None
         case spark.EqualTo(value=value):
             return field == value
         case spark.GreaterThan(value=value):
@@ -41,3 +52,7 @@ def _one(item: spark.Filter, columns: Container[str]) -> Any:
         case spark.StringStartsWith(value=value):
             return pc.starts_with(field, value)
     return None
+
+
+def _is_nan(value: object) -> bool:
+    return isinstance(value, float) and math.isnan(value)

@@ -1,10 +1,14 @@
 """Which files a condition about a Date leaves of a table that is divided by it (S7)."""
 
+import math
 import operator
 import random
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 from functools import cache
 
+import pyarrow as pa
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
@@ -15,6 +19,7 @@ pytest.importorskip("pyspark", reason="NO SPARK: pruning is NOT tested here")
 from pyspark.sql import datasource as spark
 from pyspark.sql.types import StructType
 
+from rowcast_lake.spark.filters import expression_of
 from rowcast_lake.spark.places import Directory
 from rowcast_lake.spark.source import FilteredReader, Snapshot
 
@@ -109,3 +114,22 @@ def test_conditions_are_joined_and_what_is_no_comparison_excludes_nothing(world)
         assert every.keys() == opened
     opened, every = left(world, "day", spark.LessThan(AT, naive))
     assert every.keys() - {absent} == opened
+
+
+def _order(number):
+    return math.isnan(number), 0 if math.isnan(number) else number
+
+
+@pytest.mark.parametrize("kind", COMPARED)
+@pytest.mark.parametrize("value", [-math.inf, 0.5, 2.0, math.inf, math.nan])
+def test_a_comparison_leaves_what_spark_takes_nan_for(tmp_path, kind, value):
+    """S7: equal to itself and greater than any other number, also alone in a row group."""
+    numbers = [1.0, 2.0, math.nan, math.inf, math.nan, math.nan, -1.0, None]
+    path = tmp_path / "f.parquet"
+    pq.write_table(pa.table({"f": pa.array(numbers, pa.float64())}), path, row_group_size=2)
+    wanted = expression_of([kind(("f",), value)], ["f"])
+    found = ds.dataset(path).to_table(filter=wanted).column("f").to_pylist()
+    holds = [x for x in numbers if x is not None and COMPARED[kind](_order(x), _order(value))]
+    assert Counter(map(str, holds)) <= Counter(map(str, found))
+    assert len(found) == (len(numbers) if wanted is None else len(holds))
+    assert (wanted is None) == (math.isnan(value) or kind.__name__.startswith("Greater"))
