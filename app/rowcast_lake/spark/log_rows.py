@@ -2,7 +2,8 @@
 
 An event has the same cells here as in a snapshot or a page of changes, except for two values that
 history does not return: the content type of content that is no value of its table, and the exact
-bytes of a JSON payload at an undeclared topic.
+bytes of a JSON payload at an undeclared topic. To history no payload, as of a retained message that
+is removed, and a JSON null are the same: both are no bytes here.
 """
 
 from base64 import b64decode
@@ -237,8 +238,8 @@ def _message_cells(row: Row) -> dict[str, object]:
 
 
 def _bytes_of(value: object) -> bytes:
-    if isinstance(value, bytes):
-        return value
+    if value is None or isinstance(value, bytes):
+        return value or b""
     if isinstance(value, dict) and set(value) == {_BYTES}:
         return b64decode(str(value[_BYTES]))
     return (value if isinstance(value, str) else _dumps(value)).encode()

@@ -132,6 +132,16 @@ def test_events_have_the_cells_of_a_snapshot():
     }  # fmt: skip
 
 
+def test_a_retained_message_that_is_removed_has_no_bytes():
+    """M2: as in a snapshot, not the text of a null."""
+    schema = pa.schema([("payload", pa.binary()), ("payload_text", pa.string())])
+    facts = {"topic": "mqtt_home/7", "_seq": 7, "_op": "put"}
+    told = [{**facts, "value": {"topic": "home/a", "payload": item}} for item in (5, "", None)]
+    (batch,) = LogRows(None, schema).batches(iter(told))
+    texts = [(row["payload"], row["payload_text"]) for row in batch.to_pylist()]
+    assert texts == [(b"5", "5"), (b"", ""), (b"", "")]
+
+
 def test_a_stream_that_ends_with_the_log_notices_that_it_is_another_one():
     """S13: not done without a word while a restored log is shorter than the one before."""
 
