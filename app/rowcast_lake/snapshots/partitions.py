@@ -12,7 +12,6 @@ undo; others stay as they are, because Spark takes each escape for a character a
 Within a file rows keep the order in which they were written.
 """
 
-import re
 from collections import OrderedDict
 from dataclasses import dataclass
 from datetime import datetime
@@ -29,10 +28,10 @@ from rowcast.core.snapshot_limits import (
     SNAPSHOT_OPEN_FILES_MAX,
     SNAPSHOT_PARTED_BYTES_MAX,
     SNAPSHOT_PARTED_ROWS,
-    SNAPSHOT_PARTITION_NAME_BYTES,
     SNAPSHOT_PARTITIONS_MAX,
 )
 from rowcast.core.snapshot_paths import plain_path
+from rowcast_lake.columns.directories import name_of
 from rowcast_lake.snapshots.files import TableFiles
 from rowcast_lake.snapshots.manifest import FileFacts
 from rowcast_lake.snapshots.shapes import Batch
@@ -189,7 +188,7 @@ def directory_of(partition: Partition, place: object) -> str:
     if place is None:
         texts = [NONE for _ in partition.columns]
     elif partition.unit is Unit.VALUE:
-        texts = [_name_of(partition.columns[0], place)]
+        texts = [name_of(partition.columns[0], place)]
     else:
         moment = cast("datetime", place)
         day = moment.date().isoformat()
@@ -199,15 +198,3 @@ def directory_of(partition: Partition, place: object) -> str:
             Unit.MONTH: [day[:7]],
         }[partition.unit]
     return "/".join(f"{name}={text}" for name, text in zip(partition.columns, texts, strict=True))
-
-
-_ESCAPED: Final = re.compile("[\\x00-\\x20\\x7f\"#%&'*+/:;<=>?\\\\\\[\\]^`{|}]")
-"""The characters that Spark escapes, and those that a URL or a shell would take for its own."""
-
-
-def _name_of(column: str, value: object) -> str:
-    """Return a value as part of a path."""
-    text = str(value).lower() if isinstance(value, bool) else str(value)
-    name = _ESCAPED.sub(lambda found: f"%{ord(found[0]):02X}", text)
-    fits = name and len(name.encode()) <= SNAPSHOT_PARTITION_NAME_BYTES - len(column) - 1
-    return name if fits else NONE

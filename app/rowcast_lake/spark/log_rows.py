@@ -16,11 +16,13 @@ import pyarrow as pa
 from rowcast.codecs import json_text
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import local_id
+from rowcast.core.partitions import Partition, Unit
 from rowcast.core.pipeline_limits import ARROW_ROWS
 from rowcast.core.scalars import CONVERT, Mismatch, decimal_of
 from rowcast.core.tables import Attribute, Table, Type
 from rowcast.core.values import parse_id
-from rowcast_lake.columns.joining import converted
+from rowcast_lake.columns.directories import columns_of
+from rowcast_lake.columns.joining import MOMENT, converted
 from rowcast_lake.columns.payloads import texts_of
 from rowcast_lake.spark.remote import Pauses, Remote, is_passing, path_of
 
@@ -84,8 +86,12 @@ def history_path(table: Table | None, name: str) -> str:
 class LogRows:
     """Converts events of one table to batches of rows."""
 
-    def __init__(self, table: Table | None, schema: pa.Schema) -> None:
+    def __init__(
+        self, table: Table | None, schema: pa.Schema, partition: Partition | None = None
+    ) -> None:
+        """``partition``: by what the snapshots of the table are divided, whose columns are set."""
         self.schema = schema
+        self._partition = partition
         self._cells = _DeclaredCells(table) if table is not None else _message_cells
 
     def batches(self, rows: Iterator[Row]) -> Iterator[Any]:
@@ -94,8 +100,21 @@ class LogRows:
             yield self._batch([self._cells(row) for row in some])
 
     def _batch(self, cells: Sequence[Row]) -> Any:
-        arrays = [_array([each.get(field.name) for each in cells], field) for field in self.schema]
+        made = self._of_directories(cells)
+        arrays = [
+            converted(made[field.name], field.type)
+            if field.name in made
+            else _array([each.get(field.name) for each in cells], field)
+            for field in self.schema
+        ]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def _of_directories(self, cells: Sequence[Row]) -> Mapping[str, pa.Array]:
+        by = self._partition
+        if by is None or not set(by.columns) & set(self.schema.names):
+            return {}
+        kind = None if by.unit is Unit.VALUE else MOMENT
+        return columns_of(by, pa.array([each.get(by.column) for each in cells], kind))
 
 
 def _array(values: Sequence[object], field: pa.Field) -> pa.Array:

@@ -33,7 +33,8 @@ from rowcast.core.pipeline_limits import ARROW_ROWS, FILE_BYTES, PARTITION_BYTES
 from rowcast.core.snapshot_limits import SNAPSHOT_GROUP_ROWS
 from rowcast.core.suggestions import did_you_mean
 from rowcast.core.tables import Table
-from rowcast_lake.columns.joining import converted
+from rowcast_lake.columns.directories import columns_of
+from rowcast_lake.columns.joining import converted, joined
 from rowcast_lake.spark.filters import expression_of
 from rowcast_lake.spark.log_rows import OP
 from rowcast_lake.spark.places import Facts, Place
@@ -266,14 +267,22 @@ class FilteredReader(SnapshotReader):
 
 
 def read_part(
-    snapshot: Snapshot, part: Part, wanted: StructType, filters: Sequence[Filter] = ()
+    snapshot: Snapshot,
+    part: Part,
+    wanted: StructType,
+    filters: Sequence[Filter] = (),
+    partition: Partition | None = None,
 ) -> Iterator[Any]:
-    """Yield the rows of one part, with these columns."""
+    """Yield the rows of one part, with these columns.
+
+    Files that are in no directories of ``partition``, as of increments, get its columns.
+    """
     target = to_arrow_schema(wanted, timezone="UTC")
+    by = partition if partition and {*partition.columns} & {*target.names} else None
     waiting: list[Any] = []
     rows = 0
     for piece in part.pieces:
-        for batch in _rows_of(snapshot, piece, target, filters):
+        for batch in _rows_of(snapshot, piece, target, filters, by):
             waiting.append(batch)
             rows += batch.num_rows
             if rows >= ARROW_ROWS:  # so that small files do not make small batches
@@ -291,7 +300,11 @@ def _together(batches: Sequence[Any]) -> Iterator[Any]:
 
 
 def _rows_of(
-    snapshot: Snapshot, piece: Piece, target: pa.Schema, filters: Sequence[Filter]
+    snapshot: Snapshot,
+    piece: Piece,
+    target: pa.Schema,
+    filters: Sequence[Filter],
+    partition: Partition | None,
 ) -> Iterator[Any]:
     """Yield the rows of one piece."""
     source = snapshot.place.open(snapshot.folder, piece.path)
@@ -300,8 +313,11 @@ def _rows_of(
     if piece.parts > 1:
         groups = range(fragment.num_row_groups)[piece.part :: piece.parts]
         fragment = fragment.subset(row_group_ids=list(groups))
-    names = [name for name in target.names if name in fragment.physical_schema.names]
-    where = expression_of(filters, fragment.physical_schema.names)
+    there = fragment.physical_schema.names
+    by = partition if partition is not None and partition.column in there else None
+    wanted = {*target.names, *([by.column] if by is not None else ())}
+    names = [name for name in there if name in wanted]
+    where = expression_of(filters, there)
     scanned = fragment.to_batches(columns=names, filter=where, batch_size=ARROW_ROWS)
     constant = {
         name: _typed(value, target.field(name).type)
@@ -312,10 +328,13 @@ def _rows_of(
         constant[OP] = pa.scalar(SNAPSHOT)
     for batch in scanned:
         if batch.num_rows:
-            yield _shaped(batch, target, constant)
+            made = columns_of(by, batch.column(by.column)) if by is not None else {}
+            yield _shaped(batch, target, constant, made)
 
 
-def _shaped(batch: Any, target: pa.Schema, constant: dict[str, Any]) -> Any:
+def _shaped(
+    batch: Any, target: pa.Schema, constant: Mapping[str, Any], made: Mapping[str, Any]
+) -> Any:
     """Return a batch with exactly these columns; columns missing in an older snapshot are null."""
     arrays = []
     for field in target:
@@ -325,9 +344,16 @@ def _shaped(batch: Any, target: pa.Schema, constant: dict[str, Any]) -> Any:
             arrays.append(pa.repeat(value, batch.num_rows))
         elif place >= 0:
             arrays.append(converted(batch.column(place), field.type))
+        elif field.name in made and _holds(field.type, made[field.name].type):
+            arrays.append(converted(made[field.name], field.type))
         else:
             arrays.append(pa.nulls(batch.num_rows, field.type))
     return pa.RecordBatch.from_arrays(arrays, schema=target)
+
+
+def _holds(kind: pa.DataType, other: pa.DataType) -> bool:
+    """Whether a type has all values of another, which may be of an older schema."""
+    return bool(joined(kind, other).equals(kind))
 
 
 def _type_of(name: str, columns: pa.Schema) -> pa.DataType:

@@ -159,11 +159,12 @@ class TailReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Yield the rows of one part, in order."""
         if isinstance(partition, SnapshotPart):
-            snapshot = self._of(partition.folder)
-            return read_part(snapshot, partition.part, self._schema, partition.bounds)
+            snapshot, divided = self._of(partition.folder), self._snapshot.partition
+            return read_part(snapshot, partition.part, self._schema, partition.bounds, divided)
         if not isinstance(partition, Stretch):  # Spark requests one even if there is none
             return iter(())
-        rows = LogRows(self._snapshot.table, to_arrow_schema(self._schema, timezone="UTC"))
+        columns = to_arrow_schema(self._schema, timezone="UTC")
+        rows = LogRows(self._snapshot.table, columns, self._snapshot.partition)
         log, part = cast("LogPositions", self._log), partition
         return rows.batches(events(log.remote, log.path, part.epoch, part.after, part.until))
 

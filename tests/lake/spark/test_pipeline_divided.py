@@ -1,0 +1,112 @@
+"""Streams of partitioned tables: events have the columns of directories, too (S7, S13)."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+pytest.importorskip("pyspark", reason="NO SPARK: streams are NOT tested here")
+
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from exported import Exported
+from rowcast.codecs import json_text
+from rowcast_lake.snapshots.changes import export_changes
+from rowcast_lake.snapshots.export import Order
+from rowcast_lake.spark.increments import Increments
+from rowcast_lake.spark.log_rows import LogRows
+from rowcast_lake.spark.options import Options
+from rowcast_lake.spark.places import Directory
+from rowcast_lake.spark.source import Snapshot, read_part, spark_schema
+from rowcast_lake.spark.tail import TailReader
+
+UNITS = {"Day": "day(at)", "Hour": "hour(at)", "Month": "month(at)", "Breed": "breed", "Log": "day"}
+SCHEMA = "\n".join(
+    f'type {name} @table(partition: "{unit}") @export '
+    "{ id: ID @primaryKey, at: Date, breed: String }"
+    for name, unit in UNITS.items()
+)
+BEGIN = datetime(2026, 1, 30, 22, tzinfo=UTC)
+BREEDS = ["Poodle", "a/b", "", None]
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    """Two snapshots, and increments with all writes between them."""
+    made = Exported(tmp_path_factory.mktemp("divided"), SCHEMA)
+    order = Order(made.path / "rowcast.db", made.directory, SCHEMA)
+
+    def write(first, count):
+        for name in UNITS:
+            for n in range(first, first + count):
+                at = BEGIN + timedelta(minutes=50 * n) if n % 5 else None
+                value = {"at": at, "breed": BREEDS[n % 4]}
+                made.put(name, f"k{n}", value, payload=json_text.encode(value))
+
+    write(0, 3)
+    made.export()
+    for first in (2, 6):
+        write(first, 7)
+        assert export_changes(order)
+    made.export()
+    yield made
+    made.close()
+
+
+def opened(world, name, snapshot="newest"):
+    return Snapshot.of(Directory(str(world.directory)), snapshot, name)
+
+
+def rows_of(snapshot):
+    schema = spark_schema(snapshot.schema)
+    read = [b for part in snapshot.parts(1) for b in read_part(snapshot, part, schema)]
+    return {row["id"]: row for batch in read for row in batch.to_pylist()}
+
+
+@pytest.mark.parametrize("columns", ["", "id,_seq,{}"])
+@pytest.mark.parametrize("name", UNITS)
+def test_events_of_increments_have_the_columns_of_directories(world, name, columns):
+    """S7: those of the snapshot that has the same writes, also if no other column is read."""
+    first, newest = sorted(path.name for path in world.directory.glob("0*"))
+    old, new = opened(world, name, first), rows_of(opened(world, name, newest))
+    divided = old.partition.columns
+    names = [name for name in columns.format(",".join(divided)).split(",") if name]
+    schema = spark_schema(old.chosen(names))
+    reader = TailReader(Options({}), old, schema, Increments(old))
+    start = reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
+    end = reader.latestOffset(start, reader.getDefaultReadLimit())
+    told = {
+        row["id"]: row
+        for part in reader.partitions(start, end)
+        for batch in reader.read(part)
+        for row in batch.to_pylist()
+    }
+    assert told.keys() == new.keys() - {"k0", "k1"}
+    for key, row in told.items():
+        assert [row[name] for name in divided] == [new[key][name] for name in divided], key
+    assert len({tuple(row[name] for name in divided) for row in told.values()}) > 1 or name == "Log"
+
+
+@pytest.mark.parametrize("name", UNITS)
+def test_events_of_the_log_have_the_columns_of_directories(world, name):
+    """S7: of their own values, and of a delete those of its time, if any."""
+    snapshot = opened(world, name)
+    columns = to_arrow_schema(spark_schema(snapshot.schema), timezone="UTC")
+    divided, known = snapshot.partition.columns, rows_of(snapshot)
+    told = [
+        {
+            "topic": f"{name}/{key}", "_seq": row["_seq"], "_op": "put",
+            "_version": round(row["_ts"].timestamp() * 1_000_000),
+            "value": {
+                "at": row["at"] and row["at"].isoformat(), "breed": row["breed"],
+            },
+        }
+        for key, row in known.items()
+    ]  # fmt: skip
+    told.append({**told[0], "topic": f"{name}/gone", "value": None, "_op": "delete"})
+    (batch,) = LogRows(snapshot.table, columns, snapshot.partition).batches(iter(told))
+    *rows, gone = batch.to_pylist()
+    for row in rows:
+        expected = known[row["id"]]
+        assert [row[name] for name in divided] == [expected[name] for name in divided]
+    by_time = [gone["_ts"].date()] if name == "Log" else [None for _ in divided]
+    assert [gone[name] for name in divided] == by_time
