@@ -22,7 +22,6 @@ from rowcast.core.suggestions import did_you_mean
 from rowcast_lake.spark.jobs.columns import OP, SEQ, TOLD
 from rowcast_lake.spark.jobs.job import Reads
 from rowcast_lake.spark.log_positions import EARLIEST, LogPositions
-from rowcast_lake.spark.log_rows import history_path
 from rowcast_lake.spark.options import Options
 from rowcast_lake.spark.parts import (
     CHANGES,
@@ -262,7 +261,7 @@ class Server:
         self._snapshot = snapshot
         self._facts, self._folder = snapshot.manifest, snapshot.folder
         self._now = datetime.now(UTC)
-        self._positions = LogPositions(chosen.remote, history_path(snapshot.table, table))
+        self._positions = LogPositions(chosen.remote, snapshot.log_path)
         self._bases: dict[int | datetime, Snapshot | None] = {}
         self._until = ""
         """The end of the log that was read; empty while only the snapshot was."""

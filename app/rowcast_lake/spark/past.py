@@ -19,7 +19,6 @@ from rowcast.core.cursors import Cursor, parse_cursor
 from rowcast.core.errors import Code, Error
 from rowcast_lake.columns.joining import joined_schema
 from rowcast_lake.spark.log_positions import EARLIEST, LATEST, LogPositions
-from rowcast_lake.spark.log_rows import history_path
 from rowcast_lake.spark.options import Options
 from rowcast_lake.spark.parts import CUT, PAGE, runs
 from rowcast_lake.spark.source import Snapshot
@@ -98,7 +97,7 @@ def _is_after(name: str, at: int | datetime) -> bool:
 
 def log_schema(options: Options, snapshot: Snapshot) -> pa.Schema:
     """Return the columns of what is read of a log: those of the snapshot, and of its past."""
-    log = LogPositions(options.remote, history_path(snapshot.table, snapshot.name))
+    log = LogPositions(options.remote, snapshot.log_path)
     _, past = begin_of(options, snapshot, log, log.end())
     known, schemas = {snapshot.folder}, [snapshot.schema]
     for span in past:

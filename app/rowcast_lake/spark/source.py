@@ -36,12 +36,14 @@ from rowcast.core.tables import Table
 from rowcast_lake.columns.directories import columns_of
 from rowcast_lake.columns.joining import converted, joined
 from rowcast_lake.spark.filters import expression_of
-from rowcast_lake.spark.log_rows import OP
+from rowcast_lake.spark.log_rows import OP, history_path
 from rowcast_lake.spark.places import Facts, Place
 from rowcast_lake.spark.times import reaches
 
 SNAPSHOT: Final = "snapshot"
 """The ``_op`` of a snapshot's row."""
+_TOPIC: Final = "_topic"
+"""A column of declared tables only."""
 _HIVE: Final = re.compile(r"([^/=]+)=([^/]*)/")
 Values = tuple[tuple[str, str], ...]
 """Names and values of a file's partitions."""
@@ -141,6 +143,22 @@ class Snapshot:
             return None
         schema = parse_schema(text, "schema of the snapshot")
         return next((table for table in schema.tables if table.name == self.name), None)
+
+    @property
+    def log_path(self) -> str:
+        """The path of its events on a server.
+
+        Raises UNSUPPORTED for a declared table of an export for a role, which has no schema: by
+        that the values of events get their types.
+        """
+        if self.table is None and _TOPIC in self.schema.names:
+            raise Error(
+                Code.UNSUPPORTED,
+                f"{self.folder} is an export for a role, without the schema by which events of the "
+                "log are read; read it alone, stream its increments (increments=true), or read "
+                "from the server, without a path",
+            )
+        return history_path(self.table, self.name)
 
     @cached_property
     def partition(self) -> Partition | None:

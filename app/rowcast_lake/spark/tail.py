@@ -37,7 +37,7 @@ from rowcast_lake.spark.log_positions import (
     LogPositions,
     Stretch,
 )
-from rowcast_lake.spark.log_rows import LogRows, events, history_path
+from rowcast_lake.spark.log_rows import LogRows, events
 from rowcast_lake.spark.options import Options
 from rowcast_lake.spark.past import Span, begin_of
 from rowcast_lake.spark.source import Snapshot, SnapshotPart, read_part
@@ -171,8 +171,7 @@ class TailReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 def log_of(options: Options, snapshot: Snapshot, patience_seconds: int) -> LogPositions:
     """Return the log of a table on the server."""
-    path = history_path(snapshot.table, snapshot.name)
-    return LogPositions(options.patient(patience_seconds), path)
+    return LogPositions(options.patient(patience_seconds), snapshot.log_path)
 
 
 class LogReader(DataSourceReader):

@@ -10,6 +10,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from exported import Exported
 from rowcast.codecs import json_text
+from rowcast.core.errors import Code, Error
 from rowcast_lake.snapshots.changes import export_changes
 from rowcast_lake.snapshots.export import Order
 from rowcast_lake.spark.increments import Increments
@@ -110,3 +111,16 @@ def test_events_of_the_log_have_the_columns_of_directories(world, name):
         assert [row[name] for name in divided] == [expected[name] for name in divided]
     by_time = [gone["_ts"].date()] if name == "Log" else [None for _ in divided]
     assert [gone[name] for name in divided] == by_time
+
+
+def test_the_log_is_not_read_by_an_export_for_a_role(tmp_path):
+    """S13: it has no schema, so values would be lost without a word."""
+    made = Exported(tmp_path, "type Dog @table @export { id: ID @primaryKey, n: Int }")
+    made.put("Dog", "1", {"n": 1})
+    made.export(audience="clerk", roles=("clerk",))
+    made.close()
+    snapshot = opened(made, "Dog")
+    assert [row["n"] for row in rows_of(snapshot).values()] == [1]
+    with pytest.raises(Error, match="is an export for a role, without the schema") as refused:
+        TailReader(Options({"url": "http://a.example"}), snapshot, spark_schema(snapshot.schema))
+    assert refused.value.code is Code.UNSUPPORTED
