@@ -66,6 +66,9 @@ SINK_PART_BYTES: Final = 1024 * 1024
 """Bytes of rows that a task uploads in one request: half of the server's default maximum."""
 SINK_PART_ROWS: Final = 2_000
 """Rows per request, so that a server needs at most a tenth of a second for each part."""
+SINK_TOUCH_SECONDS: Final = 120
+"""Interval at which a task says that its upload is in use, while its rows are computed: a fifth of
+the time after which the server removes one that is idle."""
 ROW_BYTES_MIN: Final = 10
 """The shortest row of a result as a line of JSON: a key of one letter, with one digit."""
 ARROW_ROWS: Final = 10_000

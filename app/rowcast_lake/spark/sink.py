@@ -9,8 +9,10 @@ rows append no event, and repeating a (job, cut) has no effect (M5, S14).
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any, Final, cast
 from uuid import uuid4
 
@@ -28,6 +30,7 @@ from rowcast.core.pipeline_limits import (
     RESULT_PATIENCE_SECONDS,
     SINK_PART_BYTES,
     SINK_PART_ROWS,
+    SINK_TOUCH_SECONDS,
     STREAM_PATIENCE_SECONDS,
 )
 from rowcast_lake.columns.records import Row, plain
@@ -55,6 +58,7 @@ class Bringer:
 
     One request has at most ``part_rows`` rows. Parts and the commit are repeated for
     ``patience_seconds``, or for the option's; what comes before and after these not so long.
+    ``touch_seconds``: how often a task says that its upload is in use.
     """
 
     def __init__(
@@ -64,6 +68,7 @@ class Bringer:
         replace: bool,
         part_rows: int = SINK_PART_ROWS,
         patience_seconds: int = RESULT_PATIENCE_SECONDS,
+        touch_seconds: float = SINK_TOUCH_SECONDS,
     ) -> None:
         self._options = options
         self._remote = options.remote
@@ -72,10 +77,37 @@ class Bringer:
         self._job = options.text("job") or f"write {self._table}"
         self._replace = replace
         self._part_rows = part_rows
+        self._touch_seconds = touch_seconds
         self._upload = uuid4().hex
 
     def bring(self, batches: Iterator[Any]) -> Brought:
-        """Upload the rows of one task."""
+        """Upload the rows of one task, however long they take to be computed."""
+        with self._kept():
+            return self._bring(batches)
+
+    @contextmanager
+    def _kept(self) -> Iterator[None]:
+        """Keep the upload until the end: tasks that are done have brought parts of it, too."""
+        done = Event()
+
+        def touch() -> None:
+            while not done.wait(self._touch_seconds):
+                with suppress(Error):  # it is tried again, and parts tell what is wrong
+                    self._begin({"table": self._table, "rows": 0}, patience_seconds=0)
+
+        thread = Thread(target=touch, name="rowcast-upload", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join()
+
+    def _begin(self, facts: dict[str, object], patience_seconds: float | None = None) -> None:
+        place = path_of(RESULTS, self._upload)
+        self._remote.send("PUT", place, facts, patience_seconds=patience_seconds)
+
+    def _bring(self, batches: Iterator[Any]) -> Brought:
         context = TaskContext.get()
         task = context.taskAttemptId() if context is not None else 0
         query = (context.getLocalProperty(QUERY_ID) if context is not None else None) or ""
@@ -108,7 +140,7 @@ class Bringer:
         rows = self._options.number("rows", 1) if self._options.text("rows") else 0
         declared: dict[str, object] = {"table": self._table, "rows": rows}
         declared |= {"job": self._job, "replace": True} if self._replace else {}
-        self._remote.send("PUT", path_of(RESULTS, self._upload), declared)
+        self._begin(declared)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], cut: str) -> None:
         """Commit all uploaded rows.

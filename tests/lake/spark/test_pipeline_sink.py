@@ -5,6 +5,7 @@ import json
 import shutil
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from operator import ne
 
 import pyarrow as pa
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from rowcast.core.errors import Error
 from rowcast_lake.spark.options import Options
 from rowcast_lake.spark.sink import Bringer, Brought, plain, stream_of
-from serving import Server, application
+from serving import Server, application, wait_until
 
 SCHEMA = """
 type Hourly @table @export {
@@ -82,6 +83,32 @@ def test_m5_a_job_goes_on_when_its_server_is_killed(tmp_path):
             assert len(client.get("/Hourly/").json()) == 30
             assert len(client.get("/Hourly/?from=0").json()) == 30
             assert client.get("/$SYS/results/").json() == []
+        bringer._remote._http.close()
+
+
+@pytest.mark.slow
+def test_m5_an_upload_is_kept_while_rows_are_computed(tmp_path):
+    """M5: parts of other tasks, too, for as long as one task takes; and over a restart."""
+    rows = [{"id": str(n), "n": n} for n in range(20)]
+    with Server(tmp_path, SCHEMA) as server, server.client() as client:
+        options = Options.of({"url": server.url, "table": "Hourly"})
+        bringer = Bringer(options, replace=False, part_rows=10, touch_seconds=0.01)
+
+        def used():
+            (upload,) = client.get("/$SYS/results/").json()
+            (notes,) = (tmp_path / "data" / "uploads").glob("*.notes")
+            return upload["touched"], notes.stat().st_mtime_ns
+
+        def batches():
+            yield pa.RecordBatch.from_pylist(rows[:10])
+            yield pa.RecordBatch.from_pylist(rows[10:11])  # so that the first part is sent
+            before = used()
+            wait_until(lambda: all(map(ne, before, used())), "it is said to be in use")
+            yield pa.RecordBatch.from_pylist(rows[11:])
+
+        bringer.commit([bringer.bring(batches())], "0badcafe:1")
+        assert client.get("/Hourly/?count").json() == {"count": 20}
+        assert client.get("/$SYS/results/").json() == []
         bringer._remote._http.close()
 
 

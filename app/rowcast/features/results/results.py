@@ -122,7 +122,7 @@ class BulkCommit:
     async def declare(
         self, name: str, table: str, rows: int, size: int, caller: Caller, *, replaces: str = ""
     ) -> None:
-        """Begin an upload; raises TOO_LARGE when so many rows or bytes cannot be committed.
+        """Begin or keep an upload; raises TOO_LARGE if so many rows or bytes cannot be committed.
 
         ``replaces`` is the job whose earlier results this one replaces.
         """
@@ -134,7 +134,7 @@ class BulkCommit:
             owner = owner_of(caller, replaces)
             await self._check_replaced(Memory.of(owner, await self._facts(owner)), found)
         self.uploads.check_declared(rows, size, known)
-        self.uploads.opened(name, caller.user, found, self._kernel.rights.policy)
+        await self.uploads.opened(name, caller.user, found, kernel.rights.policy).touch()
 
     def _table(self, table: str) -> Table:
         """Return an exported table; raises NOT_FOUND."""

@@ -3,7 +3,8 @@
     PUT    $SYS/results/<upload>          {"table": "HourlyAvg", "rows": 24, "bytes": 2400}: begins
                                           an upload, refused if so much cannot be committed; with
                                           {"job": "hourly", "replace": true} also if it would
-                                          remove too much
+                                          remove too much; of one that is there it says that it
+                                          is in use
     PUT    $SYS/results/<upload>/<part>   {"table": "HourlyAvg", "rows": [{...}, ...]}; with
                                           {"after": "<part>"} refused if that one is not there any
                                           more, as after a restart of the server

@@ -88,6 +88,11 @@ class StagedRows:
             await asyncio.to_thread(files.note_commit, title, owner, number, self.touched)
         self.commits.append((owner, number))
 
+    async def touch(self) -> None:
+        """Keep when it was used last, also for a restart."""
+        if self.kept is not None:
+            await asyncio.to_thread(self.kept[1].touch, self.touched)
+
     def discard(self, *, remove: bool) -> None:
         """Refuse all further reads and writes; close the files, and ``remove`` those with a name.
 
@@ -279,8 +284,7 @@ class AllStagedRows:
     async def _touch(self, upload: StagedRows) -> None:
         while True:
             upload.touched = self._now()
-            if upload.kept is not None:
-                await asyncio.to_thread(upload.kept[1].touch, upload.touched)
+            await upload.touch()
             await asyncio.sleep(RESULT_TOUCH_SECONDS)
 
     def check_part(self, name: str, user: str, part: str) -> None:
