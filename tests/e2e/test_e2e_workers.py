@@ -31,6 +31,10 @@ type Dog @table @export {
 type Ping @table @export {
   id: ID @primaryKey
 }
+type Beat @table(logs: "retained") @export {
+  id: ID @primaryKey
+  n: Long
+}
 type Meter @table(invalid: "deadLetter") @export {
   id: ID @primaryKey
   n: Long
@@ -127,6 +131,25 @@ def test_unlogged_messages_pass_between_processes(server):
         heard = [client.message().topic for _ in answers]
         seen = [stream.next().fields["topic"] for _ in answers]
     assert heard == seen == ["Ping/2"] * len(answers)
+
+
+def test_what_a_session_waits_for_is_logged_whichever_process_takes_it(server):
+    """Messages of this table are not; at a worker they were answered with 202, and lost (D27)."""
+    session = {"client_id": "away", "properties": {"session_expiry_interval": 3600}}
+    url = f"http://127.0.0.1:{server.workers_port}/Beat/1?retain=false"
+    with server.client() as client:
+        assert client.post(url, json={"n": 0}).status_code == 202
+        with Mqtt(server.mqtt_port, **session) as subscriber:
+            subscriber.subscribe("Beat/+", qos=1)
+        wait_until(lambda: client.post(url, json={"n": 1}).status_code == 204, "it is logged")
+        for n in (2, 3):
+            assert client.post(url, json={"n": n}).status_code == 204
+    with Mqtt(server.mqtt_port, **session, clean_start=False) as subscriber:
+        found = [subscriber.message().payload for _ in range(3)]
+        subscriber.unsubscribe("Beat/+")
+    assert [b'"n":1' in found[0], b'"n":2' in found[1], b'"n":3' in found[2]] == [True] * 3
+    path = "/Beat/1?retain=false"
+    wait_until(lambda: server.work("POST", path, json={}).status_code == 202, "it is not any more")
 
 
 @pytest.mark.parametrize("reads_at", ["worker", "server"])

@@ -5,6 +5,8 @@ when the client reconnects. A message of QoS above 0 that one of these filters s
 whatever its table declares. Without such filters the check costs nothing.
 """
 
+from collections.abc import Callable
+
 from rowcast.bus.matches import Matches
 from rowcast.core.topics import TopicFilter
 
@@ -12,9 +14,11 @@ from rowcast.core.topics import TopicFilter
 class DurableFilters:
     """The filters of all durable readers, each counted as often as it was added."""
 
-    __slots__ = ("_counts", "_matches")
+    __slots__ = ("_counts", "_matches", "on_change")
 
     def __init__(self) -> None:
+        self.on_change: Callable[[TopicFilter, bool], None] = _nobody
+        """Called when a filter is there for the first time, with True, and gone, with False."""
         self._counts: dict[str, int] = {}
         self._matches: Matches[None] = Matches()
 
@@ -24,6 +28,7 @@ class DurableFilters:
         self._counts[topics.text] = count + 1
         if not count:
             self._matches.add(topics, None)
+            self.on_change(topics, True)
 
     def remove(self, topics: TopicFilter) -> None:
         """Take back one ``add`` of this filter; the last of them ends the logging for it."""
@@ -33,7 +38,16 @@ class DurableFilters:
         else:
             del self._counts[topics.text]
             self._matches.remove(topics, None)
+            self.on_change(topics, False)
+
+    def texts(self) -> list[str]:
+        """Return all filters, each once."""
+        return list(self._counts)
 
     def wanted(self, topic: str) -> bool:
         """Whether any filter selects the topic."""
         return bool(self._counts) and bool(self._matches.match(topic))
+
+
+def _nobody(_topics: TopicFilter, _wanted: bool, /) -> None:
+    """Tell nobody."""

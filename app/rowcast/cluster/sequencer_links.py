@@ -64,6 +64,9 @@ class _Life:
 class SequencerLinks:
     """All followers of this sequencer."""
 
+    on_greeted: "Callable[[SequencerLink], None] | None" = None
+    """Called with the connection of a node that was just welcomed."""
+
     def __init__(
         self,
         committer: SequencingCommitter,
@@ -143,9 +146,11 @@ class SequencerLinks:
         self.pass_on(events, sender)
 
     def greeted(self, link: "SequencerLink") -> None:
-        """Tell a new node how far the tables are."""
+        """Tell a new node how far the tables are, and what else it must know."""
         if self.applied is not None:
             link.tell(self.applied)
+        if self.on_greeted is not None:
+            self.on_greeted(link)
 
     def tell_applied(self, message: bytes) -> None:
         """Tell nodes that share the tables how far those are."""

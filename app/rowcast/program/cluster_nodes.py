@@ -16,6 +16,7 @@ from typing import Final
 
 from rowcast.bus.bus import Bus
 from rowcast.cluster.clocks import Clocks
+from rowcast.cluster.followed_filters import FilterSender
 from rowcast.cluster.forwarding import ForwardingCommitter
 from rowcast.cluster.frames import Frames
 from rowcast.cluster.lease_keeper import LeaseKeeper
@@ -175,6 +176,7 @@ class SequencerNode(Application):
             tables.get,
             schema=agreed(self.config, self.schema.text),
         )
+        FilterSender(kernel.durable, self.links, self.schema.tables)
         unlogged = UnloggedEvents(committer, self.links.pass_on)
         self.links.on_events.append(unlogged.take)
         rights = self.features["rights"]

@@ -16,9 +16,11 @@ from typing import Final, NoReturn, cast
 from rowcast.bus.bus import Bus
 from rowcast.cluster.clocks import PATH as CLOCK
 from rowcast.cluster.clocks import ClockAnswer
+from rowcast.cluster.followed_filters import PATH as FILTERS
+from rowcast.cluster.followed_filters import FilterReceiver
 from rowcast.cluster.follower_link import FollowerLink
 from rowcast.cluster.forwarding import NUMBERED_ELSEWHERE, ForwardingCommitter
-from rowcast.cluster.remote_rows import RowAnswers
+from rowcast.cluster.remote_rows import RowAnswers, RowsOf
 from rowcast.cluster.unlogged import UnloggedEvents
 from rowcast.core.callers import ALL, Caller
 from rowcast.core.clock import HybridClock
@@ -146,6 +148,9 @@ class Following(Application):
         )
         unlogged = UnloggedEvents(committer, self.link.pass_on)
         self.link.on_events.append(unlogged.take)
+        heard = FilterReceiver(kernel.durable)
+        self._kinds: dict[str, RowsOf] = {FILTERS: partial(self._hear, heard)}
+        self._answers = RowAnswers(self.link, self._kinds)
         self._differ(kernel)
 
     async def _open_far(
@@ -178,8 +183,8 @@ class Following(Application):
         clock = ClockAnswer(self._now)
         readiness.warnings["clock"] = lambda: clock.problem
         await self.doors.open_http(edge)
-        kinds = {STREAMS: partial(self._streams, edge), CLOCK: partial(self._clock, clock)}
-        self._answers = RowAnswers(self.link, kinds)
+        self._kinds[STREAMS] = partial(self._streams, edge)
+        self._kinds[CLOCK] = partial(self._clock, clock)
         self._closing.callback(entrance.stop)
         await self.doors.open_mqtt(self.broker, entrance)
         self._closing.callback(self.doors.close)
@@ -193,6 +198,11 @@ class Following(Application):
         """Return this node's time, for the sequencer."""
         rows = figure_rows(CLOCK, list, clock.answer)
         return rows(self.kernel, CLOCK, asked, Caller(self._node, ALL))
+
+    def _hear(self, heard: FilterReceiver, told: str) -> SystemRows:
+        """Take filters of the sequencer, which are told as the id of a row."""
+        rows = figure_rows(FILTERS, list, heard.take)
+        return rows(self.kernel, FILTERS, told, Caller(self._node, ALL))
 
     async def _follow(self) -> None:
         """Connect. Raises Error when this process is of no use without a connection."""

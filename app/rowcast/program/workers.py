@@ -14,6 +14,7 @@ import socket
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from rowcast.cluster.followed_filters import FilterSender
 from rowcast.cluster.messages import pack_applied
 from rowcast.cluster.remote_rows import RowsElsewhere
 from rowcast.cluster.sequencer_links import SequencerLinks
@@ -86,8 +87,8 @@ class Workers:
             committer, store, store.log, self._tables.get, schema=schema.text
         )
         self._socket = SequencerSocket(config.data / SOCKET, self._links)
-        self._unlogged = UnloggedEvents(committer, self._links.pass_on)
-        self._links.on_events.append(self._unlogged.take)
+        FilterSender(kernel.durable, self._links, schema.tables)
+        self._links.on_events.append(UnloggedEvents(committer, self._links.pass_on).take)
         self._watching: list[asyncio.Task[None]] = []
         self._starts = processes
         self._processes: dict[int, Process] = {}
