@@ -1,5 +1,7 @@
 """What of a group survives the server: its place, and what was dealt and not done (D36, X11)."""
 
+import asyncio
+
 import pytest
 from group_workers import Worker, Yard, numbers
 
@@ -200,3 +202,15 @@ async def test_what_it_selects_is_logged_while_a_durable_member_is_in_it(yard):
     assert yard.durable.wanted("Dog/1")
     two.leave()
     assert not yard.durable.wanted("Dog/1")
+
+
+async def test_a_state_that_is_refused_at_the_end_is_not_tried_again():
+    yard = Yard(save_seconds=0.0)
+    yard.refusal = Error(Code.BUSY, "another node numbers now")
+    yard.worker("a", durable=True)
+    yard.groups.stop()
+    tried = len(yard.kept)
+    later = asyncio.get_running_loop().create_future()
+    asyncio.get_running_loop().call_later(0.01, later.set_result, None)
+    await later
+    assert tried == len(yard.kept) > 0

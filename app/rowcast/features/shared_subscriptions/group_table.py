@@ -56,6 +56,8 @@ class Groups:
         self._groups: dict[tuple[str, str], Group] = {}
         self._unsaved: dict[Group, None] = {}
         self._timer: asyncio.TimerHandle | None = None
+        self._stopped = False
+        """Whether nothing is tried again: a node of a cluster goes on in another role."""
 
     def __iter__(self) -> Iterator[Group]:
         return iter(list(self._groups.values()))
@@ -86,7 +88,7 @@ class Groups:
             del self._groups[key]
         if group.durable or group.saved is not None:
             self._unsaved[group] = None
-            if self._timer is None:
+            if self._timer is None and not self._stopped:
                 loop = asyncio.get_running_loop()
                 self._timer = loop.call_later(self._limits.save_seconds, self.save)
 
@@ -161,7 +163,8 @@ class Groups:
                 self._changed(group)
 
     def stop(self) -> None:
-        """Stop every group, and save changes."""
+        """Stop every group, and save changes, once."""
+        self._stopped = True
         for group in self:
             group.stop()
         self.save()

@@ -68,12 +68,15 @@ class Wills:
         return Change(WILLS + session.client_id, str(self.last), value)
 
     def arm(self, session: "Session", seconds: float) -> None:
-        """Publish the will after a delay; at once if it is 0."""
+        """Publish the will after a delay; at once if it is 0.
+
+        A server that goes down leaves one with a delay to the next run, of whichever node.
+        """
         if session.will is None:
             return
         if seconds <= 0:
             self.publish(session)
-        else:
+        elif not self.stopping:
             session.will_timer = self._loop.call_later(seconds, self.publish, session)
 
     def publish(self, session: "Session") -> None:
