@@ -1,5 +1,7 @@
 """QoS 2: exactly once, over connections and over the server (D16, MQTT 5 4.3.3)."""
 
+import asyncio
+
 import pytest
 
 from mqtt_server import (
@@ -16,6 +18,7 @@ from mqtt_server import (
 )
 from rowcast.codecs import CBOR, MSGPACK, decode, encode
 from rowcast.doors.mqtt.sessions.session_loading import FLIGHT
+from rowcast.features.hooks.hook import Hook
 from rowcast.store.store import Change
 
 HOUR = {"session_expiry_interval": 3600}
@@ -98,6 +101,33 @@ async def test_in_over_connections(world, version, restart):
     third = await connected(last, version)
     await third.ask(message(5, b'{"age":2}', "Dog/1"))
     assert head + 1 <= last.store.head()
+
+
+async def test_an_identifier_of_an_earlier_session_is_none_of_the_next_one(world):
+    """D16: its message waited for a hook; after a kill a new one was answered and not stored."""
+    thought = asyncio.Event()
+
+    class Slow(Hook):
+        async def on_publish(self, caller, event):
+            await thought.wait()
+
+    world.kernel.hooks.add(Slow())
+    first = await connected(world)
+    assert [] == await first.ask(message(5, b"of the first"))
+    await world.connected("p", properties=HOUR)
+    thought.set()
+    there = await world.killed()
+    again = await connected(there)
+    head = there.store.head()
+    (pubrec,) = await again.ask(message(5, b"of the second"))
+    assert (Pubrec, 0) == (type(pubrec), pubrec.reason)
+    assert [b"of the second"] == [event.payload for event in there.store.read(head, 10)]
+    last = await there.killed()
+    third = await connected(last)
+    assert [0] == [
+        packet.reason for packet in await third.ask(message(5, b"of the second", dup=True))
+    ]
+    assert there.store.head() == last.store.head()
 
 
 async def test_pubcomp_waits_until_the_identifier_is_free_on_disk(world):

@@ -63,7 +63,8 @@ class Session:
     """One client's state. Times are in seconds since 1970; ``expires_at`` is None while connected.
 
     ``happened`` is what ``Observers`` last told of it, ``takeovers`` how often another connection
-    took it over; ``orders`` counts sendings, so that the order of flights can be written down. Of
+    took it over; ``orders`` counts sendings, so that the order of flights can be written down;
+    ``life`` is another number than that of an earlier session of this client identifier. Of
     ``window``'s flights all those of QoS 2, and those of a durable session, carry what it takes to
     send them again (``sent.Sent``).
     """
@@ -83,6 +84,7 @@ class Session:
         "inbound",
         "kept",
         "left_at",
+        "life",
         "orders",
         "owing",
         "position",
@@ -135,7 +137,7 @@ class Session:
         """Those of them with a pending write, and their callbacks."""
         self.resend: deque[int] | None = None
         """Flights of an earlier connection to send again (MQTT-4.4.0-1)."""
-        self.happened, self.takeovers, self.orders = "restored", 0, 0
+        self.happened, self.takeovers, self.orders, self.life = "restored", 0, 0, 0
         self.gaps = Gaps()
         """The gaps of this client."""
         self.away: OfflineSessions | None = None
@@ -204,7 +206,7 @@ class Sessions:
         self._leaving: list[tuple[float, int, Session]] = []
         """A heap of session expiries; obsolete entries are skipped, or removed when they are the
         majority."""
-        self._departures = 0
+        self._departures = self._lives = 0
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -235,6 +237,7 @@ class Sessions:
     def create(self, client_id: str, window: Window) -> Session:
         """Create a session, replacing any other of the same client id."""
         session = Session(client_id, window, self._now())
+        session.life = self._lives = self._lives + 1
         self._sessions[client_id] = session
         return session
 
@@ -248,6 +251,7 @@ class Sessions:
 
     def add(self, session: Session) -> None:
         """Add a restored session."""
+        self._lives = max(self._lives, session.life)
         self._sessions[session.client_id] = session
 
     def leave(self, session: Session, expires_at: float) -> None:

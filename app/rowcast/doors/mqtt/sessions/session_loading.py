@@ -22,6 +22,7 @@ from rowcast.doors.mqtt.sessions.session import Session
 from rowcast.doors.mqtt.sessions.sharing import Sharing
 from rowcast.features.shared_subscriptions.group_table import Groups
 from rowcast.mqtt.window import Flight, Window
+from rowcast.store.store import Change
 from rowcast.subscriptions.skipped_ranges import SkippedRange
 from rowcast.subscriptions.subscription import SubscribedFilter
 
@@ -79,6 +80,7 @@ class _Recall:
         about = _decoded(value)
         created_at = about.get("created", deliveries.now())
         self._session = session = Session(client_id, Window(), created_at)
+        session.life = about.get("life", 0)
         session.expiry_seconds = about.get("expiry", 0)
         session.expires_at, session.left_at = about.get("expires"), about.get("left")
         session.user = about.get("user", session.user)
@@ -115,6 +117,9 @@ class _Recall:
         elif kind == SHARE:
             about = _decoded(value)
             self._shares[name] = self._interest(TopicFilter(about["topics"]), about)
+        elif kind == IN and value and decode(value, CBOR) != session.life:
+            # Of an earlier session: a new message with this identifier is no repeat of that one.
+            session.unsaved.append(Change(OWNER + session.client_id, f"{IN}{name}", None))
         elif kind == IN:
             session.inbound[int(name)] = None
         elif kind == OUT:

@@ -9,7 +9,8 @@ since, which QoS 1 permits, and cannot lose any.
 
 A session's facts have the owner ``session/<client id>`` and the names ``session``, ``place``,
 ``filter/<filter>``, ``exclusive/<filter>``, ``share/<filter>``, ``out/<packet id>`` and
-``in/<packet id>``. Its will is a separate fact (``wills``).
+``in/<packet id>``. Its will is a separate fact (``wills``). An inbound identifier names the session
+by its ``life``: a message that waits for a hook may be stored when another session has begun.
 """
 
 import logging
@@ -172,7 +173,7 @@ class SessionPersistence:
         """Return the changes to commit with an inbound QoS 2 message."""
         if not session.kept:
             return ()
-        return (Change(self.owner(session), f"{IN}{packet_id}", b""),)
+        return (Change(self.owner(session), f"{IN}{packet_id}", encode_sound(session.life)),)
 
     def released(self, session: Session, packet_id: int) -> None:
         """Record the release of an inbound QoS 2 identifier."""
@@ -357,6 +358,7 @@ def _value_of(flight: Flight, sent: Sent) -> bytes:
 def _facts_of(session: Session) -> bytes:
     facts = {
         "created": session.created_at,
+        "life": session.life,
         "expiry": session.expiry_seconds,
         "expires": session.expires_at,
         "left": session.left_at,
