@@ -296,19 +296,26 @@ class Delayed:
         return self._waiting.get(number)
 
     def cancel(self, number: str) -> bool:
-        """Cancel a write; return whether it was waiting."""
+        """Cancel a write; return whether it was waiting.
+
+        It goes on waiting if the disk refuses that: it is published after a restart, too.
+        """
         waiting = self._waiting.pop(number, None)
         if waiting is None:
             return False
-        self._forget(waiting)
         self._tidy()
-        self._kernel.committer.keep((Change(OWNER, waiting.name, None),))
+
+        def kept(error: Error | None) -> None:
+            (self._forget if error is None else self._add)(waiting)
+
+        self._kernel.committer.keep((Change(OWNER, waiting.name, None),), kept)
         return True
 
     def move(self, number: str, due: float) -> bool:
         """Reschedule a write; return whether it was waiting.
 
-        One transaction removes the old fact and writes the new one.
+        One transaction removes the old fact and writes the new one. If the disk refuses that, it
+        goes on waiting for its former time.
         """
         old = self._waiting.get(number)
         if old is None:
@@ -320,10 +327,18 @@ class Delayed:
             )
         new = Waiting(due, old.number, encode(old.facts | {"due": due}, CBOR))
         self._bytes += len(new.fact) - len(old.fact)
-        self._add(new)
+        self._waiting[number] = new
         self._tidy()
         gone = () if old.name == new.name else (Change(OWNER, old.name, None),)
-        self._kernel.committer.keep((*gone, Change(OWNER, new.name, new.fact)))
+
+        def kept(error: Error | None) -> None:
+            if self._waiting.get(number) is new:
+                self._bytes += 0 if error is None else len(old.fact) - len(new.fact)
+                self._add(new if error is None else old)
+            elif error is not None:  # cancelled meanwhile, or published
+                self._kernel.committer.keep(gone)
+
+        self._kernel.committer.keep((*gone, Change(OWNER, new.name, new.fact)), kept)
         return True
 
     def _tidy(self) -> None:
