@@ -40,6 +40,9 @@ log = logging.getLogger("rowcast.cluster")
 ANSWER_SECONDS: Final = 10.0
 """How long a writer waits for the log to answer. A new sequencer takes over within some seconds;
 who waits longer is told that the outcome is not known."""
+UNLOGGED_BYTES_MAX: Final = 16 * 1024 * 1024
+"""Bytes that wait for a sequencer that takes nothing, beyond which unlogged events are lost: more
+than a proposal has, and seconds of most networks."""
 
 
 class Timers(Protocol):
@@ -57,6 +60,8 @@ class FollowerLink:
     refusal = ""
     """Why the sequencer does not let this node follow; empty unless it refused."""
 
+    _waiting: Callable[[], int] = int
+    """Returns how many bytes wait for the other side."""
     on_rows_wanted: Callable[[object], None] | None = None
     """Called with the content of ROWS_WANTED."""
 
@@ -70,6 +75,7 @@ class FollowerLink:
         *,
         schema: str = "",
         answer_seconds: float = ANSWER_SECONDS,
+        unlogged_bytes_max: int = UNLOGGED_BYTES_MAX,
     ) -> None:
         self._committer, self._store = committer, store
         self._table_of, self._timers = table_of, timers
@@ -79,7 +85,7 @@ class FollowerLink:
         self._send: Callable[[bytes], None] | None = None
         self._welcome = -1
         """The number of the last batch when this connection was welcomed; -1 before."""
-        self._term = 0
+        self._term, self._unlogged_bytes_max = 0, unlogged_bytes_max
         self._proposal: Proposal | None = None
         self._sent = False
         """Whether the proposal was sent on this connection."""
@@ -113,9 +119,13 @@ class FollowerLink:
             )
 
     def pass_on(self, events: Sequence[Event]) -> None:
-        """Have other nodes announce unlogged events; those of a lost connection are lost."""
-        if self._send is not None and not self.problem:
-            self._send(pack_events(events))
+        """Have other nodes announce unlogged events.
+
+        Those of a lost connection are lost, and those that find too much waiting before them.
+        """
+        there = self._send is not None and not self.problem
+        if there and self._waiting() < self._unlogged_bytes_max:
+            self.tell(pack_events(events))
 
     def tell(self, message: bytes) -> None:
         """Send a message, if there is a connection."""
@@ -134,9 +144,10 @@ class FollowerLink:
 
     # -- of the connection -------------------------------------------------------------------------
 
-    def connected(self, send: Callable[[bytes], None]) -> None:
-        """Begin a connection; ``send`` takes a message."""
+    def connected(self, send: Callable[[bytes], None], waiting: Callable[[], int] = int) -> None:
+        """Begin a connection; ``send`` takes a message, ``waiting`` tells how many bytes wait."""
         self._send, self._welcome, self._sent = send, -1, False
+        self._waiting = waiting
         self.problem = "it has not answered yet"
         hello = (self._committer.node, self._store.epoch, self._schema, self._store.number)
         send(pack(HELLO, hello))

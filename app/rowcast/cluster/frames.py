@@ -94,6 +94,10 @@ class Frames(asyncio.Protocol):
         """The connection; None when it is lost, or another protocol has it."""
         return self._transport
 
+    def waiting_bytes(self) -> int:
+        """Return how many bytes wait for the other side to take them."""
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+
     def pause(self) -> None:
         """Read nothing more for now; what is read waits with the other side."""
         if self._transport is not None and self._transport.is_reading():

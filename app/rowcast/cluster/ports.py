@@ -154,7 +154,7 @@ async def follow(
 
     def known(frames: Frames) -> None:
         frames.received = link.received
-        link.connected(frames.send)
+        link.connected(frames.send, frames.waiting_bytes)
 
     def ended() -> None:
         link.disconnected()

@@ -153,7 +153,7 @@ async def follow(place: Path, link: FollowerLink, lost: Callable[[], None]) -> F
     except OSError as error:
         what = f"no server listens on {place}: {error.strerror}"
         raise Error(Code.BUSY, f"{what}; start it with rowcast serve --workers") from error
-    link.connected(frames.send)
+    link.connected(frames.send, frames.waiting_bytes)
     return frames
 
 
