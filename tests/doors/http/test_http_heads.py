@@ -302,3 +302,59 @@ async def test_a_client_of_http_1_0_gets_no_chunks(application):
     assert b"HTTP/1.1 200 " == head[:13]
     assert b"transfer-encoding" not in head
     assert body == (b"one two three" if application is pieces else b"expect content-length")
+
+
+async def told_body(scope, receive, send):
+    """Answer the method, and the body as it was read."""
+    body, more = scope["method"].encode() + b":", True
+    while more:
+        message = await receive()
+        body, more = body + message["body"], message["more_body"]
+    headers = [(b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+HTTP2 = (
+    b"Host: a\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMA\r\n"
+)
+OFFERING = {
+    "a length": b"Content-Length: 5\r\n\r\nhello",
+    "chunks": b"Transfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n",
+    "100": b"Expect: 100-continue\r\nContent-Length: 5\r\n\r\nhello",
+}
+NEXT = b"GET / HTTP/1.1\r\nConnection: close, Upgrade\r\nUpgrade: x\r\nHost: a\r\n\r\n"
+
+
+@pytest.mark.parametrize("length", [1, 7, 1_000])
+@pytest.mark.parametrize("name", OFFERING)
+async def test_an_offer_of_another_protocol_takes_no_body_away(name, length):
+    """RFC 9110, 7.8: Java's HttpClient and curl --http2 offer HTTP/2 with each request."""
+    sent = (b"PUT / HTTP/1.1\r\n" + HTTP2 + OFFERING[name]) * 2 + NEXT
+    async with connected(application=told_body) as (reader, writer):
+        for start in range(0, len(sent), length):
+            writer.write(sent[start : start + length])
+            await writer.drain()
+        answer = await asyncio.wait_for(reader.read(), PROMPT_SECONDS)
+    assert answer.count(b"HTTP/1.1 200 ") == 3
+    assert answer.count(b"\r\n\r\nPUT:hello") == 2
+    assert answer.endswith(b"\r\n\r\nGET:")
+
+
+async def test_many_offers_at_once_are_all_answered():
+    async with connected(application=told_body) as (reader, writer):
+        writer.write((b"PUT / HTTP/1.1\r\n" + HTTP2 + OFFERING["a length"]) * 2_000 + NEXT)
+        answer = await asyncio.wait_for(reader.read(), PROMPT_SECONDS)
+    assert answer.count(b"\r\n\r\nPUT:hello") == 2_000
+
+
+@pytest.mark.parametrize(
+    "body", [b"Content-Length: 2\r\n\r\n{}", b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"]
+)
+async def test_a_websocket_is_not_opened_with_a_body(body):
+    """The library for WebSockets says nothing of it, so the connection would wait without end."""
+    async with connected() as (reader, writer):
+        writer.write(b"PUT /Dog/1 HTTP/1.1\r\nHost: a\r\n" + UPGRADE_HEAD + body)
+        answer = await asyncio.wait_for(reader.read(), PROMPT_SECONDS)
+    assert answer.startswith(b"HTTP/1.1 400 Bad Request\r\n")
+    assert b"a GET without a body" in answer

@@ -3,19 +3,30 @@
 uvicorn has no limit for the request line and the header fields, waits for them without end, and
 says of every request that it cannot read only that it is invalid. The parser knows what it missed;
 ``messages/unreadable`` has a sentence for it.
+
+An offer of another protocol than WebSocket is declined (RFC 9110, 7.8), as that of HTTP/2 is, which
+Java's HttpClient and ``curl --http2`` send with every request. The parser takes what follows such a
+head for the other protocol: uvicorn drops the body, or reads it as the next request. So the request
+is parsed again without the offer.
 """
 
 import asyncio
 import sys
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, Final
 
-from httptools import HttpParserCallbackError, HttpParserInvalidMethodError
+from httptools import (
+    HttpParserCallbackError,
+    HttpParserInvalidMethodError,
+    HttpParserUpgrade,
+    HttpRequestParser,
+)
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from rowcast.core.limits import HTTP_DRAINED_BYTES_MAX, HTTP_HEAD_BYTES_MAX, HTTP_HEAD_SECONDS_MAX
 from rowcast.doors.http.messages.unreadable import (
     NOT_IMPLEMENTED,
-    TooLong,
+    RefusedHead,
     check_size,
     check_upgrade,
     method_of,
@@ -24,6 +35,9 @@ from rowcast.doors.http.messages.unreadable import (
     trailers_too_long,
     unknown_method,
 )
+
+_ANSWERED: Final[Any] = SimpleNamespace(response_complete=True)
+"""Stands for a request that is parsed again, so that uvicorn does nothing at its end."""
 
 
 class _Dropping(list[tuple[bytes, bytes]]):
@@ -75,6 +89,12 @@ class RequestHeadLimits(HttpToolsProtocol):
         """Bytes since the last part of a body: of trailers, or read past after the answer."""
         self._data = b""
         """What is being parsed, for the reason why it cannot be."""
+        self._declining = b""
+        """A head without its offer of another protocol, until the parser has left the former."""
+        self._cycle: Any = None
+        """The request before such a head."""
+        self._again = b""
+        """What is parsed next: such a head, and what followed it."""
         self._idle_since = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
@@ -90,6 +110,9 @@ class RequestHeadLimits(HttpToolsProtocol):
         cycle: Any = self.cycle
         body_bytes = len(cycle.body) if cycle is not None else 0
         super().data_received(data)
+        while self._again:
+            self._data, self._again = self._again, b""
+            super().data_received(self._data)
         self._data = b""
         if self._head_since:
             self._head_bytes += len(data)
@@ -134,7 +157,12 @@ class RequestHeadLimits(HttpToolsProtocol):
         if max(0, self._head_bytes) + self._data_bytes > self._head_bytes_max:
             check_size(self.url, self.headers, self._head_bytes_max)
         if self.parser.should_upgrade():
-            check_upgrade(self.url, self.headers)
+            if self._should_upgrade():
+                check_upgrade(self.url, self.headers)
+            elif rest := self._without_offer():
+                self._declining = rest
+                self._cycle, self.cycle = self.cycle, _ANSWERED
+                return
         super().on_headers_complete()
         self.headers = _Dropping(self.headers)
         if self.scope["http_version"] == "1.0" and self.cycle is not None:
@@ -142,6 +170,28 @@ class RequestHeadLimits(HttpToolsProtocol):
             cycle.chunked_encoding = False
             cycle.expected_content_length = _ToTheEnd()
             cycle.waiting_for_100_continue = False
+
+    def _without_offer(self) -> bytes:
+        """Return this head without its field Upgrade; empty if it has none, as that of CONNECT."""
+        kept = [(name, value) for name, value in self.headers if name != b"upgrade"]
+        if len(kept) == len(self.headers):
+            return b""
+        version = self.parser.get_http_version().encode("ascii")
+        lines = [b"%b %b HTTP/%b" % (self.parser.get_method(), self.url, version)]
+        lines += [b"%b: %b" % field for field in kept]
+        return b"\r\n".join([*lines, b"", b""])
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Let the head be parsed again, and what follows it: the parser says where that begins.
+
+        By a new parser, as the former reads nothing after ``Connection: close``.
+        """
+        paused = sys.exception()
+        if self._declining and isinstance(paused, HttpParserUpgrade):
+            self._again = self._declining + self._data[paused.args[0] :]
+            self._declining, self.cycle = b"", self._cycle
+            self.parser = HttpRequestParser(self)
+            self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Cancel the timer."""
@@ -163,7 +213,7 @@ class RequestHeadLimits(HttpToolsProtocol):
         """Say what is wrong with a request that cannot be read: the parser's error is at hand."""
         failure = sys.exception()
         cause = failure.__context__ if isinstance(failure, HttpParserCallbackError) else failure
-        if isinstance(cause, TooLong):
+        if isinstance(cause, RefusedHead):
             self._refuse(cause.status, cause.sentence)
         elif isinstance(cause, HttpParserInvalidMethodError) and (method := method_of(self._data)):
             self._refuse(NOT_IMPLEMENTED, unknown_method(method))

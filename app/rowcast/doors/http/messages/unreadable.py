@@ -10,6 +10,7 @@ from typing import Final
 
 from websockets.http11 import MAX_LINE_LENGTH, MAX_NUM_HEADERS
 
+BAD_REQUEST: Final = "400 Bad Request"
 URI_TOO_LONG: Final = "414 URI Too Long"
 """RFC 9110, 15.5.15."""
 HEADERS_TOO_LARGE: Final = "431 Request Header Fields Too Large"
@@ -56,6 +57,10 @@ _TARGET: Final = (
     "the URL in the request line cannot be read: it begins with /; percent-encode spaces and all "
     "that is not ASCII, such as %C3%A9"
 )
+_NO_BODY: Final = (
+    "a request that opens a WebSocket is a GET without a body; for any other request leave the "
+    "header field Upgrade out"
+)
 _MISSED: Final = (
     ("chunk", _CHUNK),
     ("content-length", _LENGTH),
@@ -70,8 +75,8 @@ _MISSED: Final = (
 """Words of the parser's reasons, and what is told of each; the first that is found decides."""
 
 
-class TooLong(Exception):  # noqa: N818 - it ends a request and is no mistake of the server
-    """A request head is longer than what is read; ``status`` has the code and its name."""
+class RefusedHead(Exception):  # noqa: N818 - it ends a request and is no mistake of the server
+    """A request head that is too long, or opens no WebSocket; ``status``: the code and its name."""
 
     def __init__(self, status: str, sentence: str) -> None:
         super().__init__(sentence)
@@ -120,28 +125,31 @@ def unknown_method(method: str) -> str:
 
 
 def check_size(url: bytes, headers: Sequence[tuple[bytes, bytes]], bytes_max: int) -> None:
-    """Raise TooLong for a complete head with too many bytes."""
+    """Raise RefusedHead for a complete head with too many bytes."""
     size = len(url) + sum(len(name) + len(value) + len(": \r\n") for name, value in headers)
     if size > bytes_max:
-        raise TooLong(*too_long(len(url), size, bytes_max))
+        raise RefusedHead(*too_long(len(url), size, bytes_max))
 
 
 def check_upgrade(url: bytes, headers: Sequence[tuple[bytes, bytes]]) -> None:
-    """Raise TooLong for a head that the library for WebSockets does not read.
+    """Raise RefusedHead for a head that the library for WebSockets does not read.
 
     It says nothing then, and the connection would wait without end.
     """
     if len("GET  HTTP/1.1\r\n") + len(url) > MAX_LINE_LENGTH:
         limit = f"the request line of a WebSocket may have {MAX_LINE_LENGTH} bytes"
-        raise TooLong(URI_TOO_LONG, f"the URL is too long: {limit}; ask in its messages instead")
+        sentence = f"the URL is too long: {limit}; ask in its messages instead"
+        raise RefusedHead(URI_TOO_LONG, sentence)
     if len(headers) > MAX_NUM_HEADERS:
-        raise TooLong(
+        raise RefusedHead(
             HEADERS_TOO_LARGE,
             f"there are too many header fields: a WebSocket's request may have {MAX_NUM_HEADERS}",
         )
     for name, value in headers:
+        if name == b"transfer-encoding" or (name == b"content-length" and value != b"0"):
+            raise RefusedHead(BAD_REQUEST, _NO_BODY)
         if len(name) + len(value) + len(": \r\n") > MAX_LINE_LENGTH:
-            raise TooLong(
+            raise RefusedHead(
                 HEADERS_TOO_LARGE,
                 f"a header field is too large: in the request of a WebSocket each may have "
                 f"{MAX_LINE_LENGTH} bytes",
