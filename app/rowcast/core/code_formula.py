@@ -22,7 +22,7 @@ Computing = Callable[[dict[str, object]], object]
 class CodeFormula(Formula):
     """The formula of one attribute; without a function it computes nothing."""
 
-    __slots__ = ("_checker", "_failed", "_function", "_hidden", "_name", "label")
+    __slots__ = ("_check", "_checker", "_failed", "_function", "_hidden", "_name", "label")
 
     def __init__(self, table: Table, attribute: Attribute) -> None:
         stored = frozenset(one.name for one in table.attributes if one.stored)
@@ -35,15 +35,25 @@ class CodeFormula(Formula):
         self._checker = Checker(Table(table.name, None, (plain,), sealed=True))
         self._function: Computing | None = None
         self._failed: Callable[[Error], None] | None = None
+        self._check: Callable[[object], object] | None = None
 
     @property
     def bound(self) -> bool:
         """Whether it has a function."""
         return self._function is not None
 
-    def bind(self, function: Computing, failed: Callable[[Error], None]) -> None:
-        """Set the function; ``failed`` is told why there is no value."""
-        self._function, self._failed = function, failed
+    def bind(
+        self,
+        function: Computing,
+        failed: Callable[[Error], None],
+        check: Callable[[object], object] | None = None,
+    ) -> None:
+        """Set the function; ``failed`` is told why there is no value.
+
+        ``check`` raises the Error of a value that has the declared type and cannot be sent, such as
+        a tuple or an instance of a subclass; without it nothing but the type is checked.
+        """
+        self._function, self._failed, self._check = function, failed, check
 
     def _value(self, value: object) -> object:
         """Return the value for a record, of which the function gets a copy."""
@@ -56,6 +66,8 @@ class CodeFormula(Formula):
         }
         try:
             made = self._checker.check({self._name: self._function(record)})
+            if self._check is not None:
+                self._check(made)
         except Error as error:
             if self._failed is not None:
                 self._failed(error)

@@ -87,6 +87,46 @@ async def test_a9_a_record_with_failures_logs_few(rest, caplog):
     assert caplog.text.count("Order.size is null") == 10
 
 
+class Text(str):
+    """What some libraries return: of the type, and of no type that is sent."""
+
+    __slots__ = ()
+
+
+def ends(_):
+    raise SystemExit
+
+
+UNSENDABLE = {
+    "a tuple": lambda _: ("a",),
+    "half a character": lambda _: ["\ud800"],
+    "a subclass": lambda _: [Text("a")],
+    "an exit": ends,
+}
+
+
+@pytest.mark.parametrize("name", UNSENDABLE)
+@pytest.mark.parametrize("accept", ["application/json", "application/cbor", "text/csv"])
+async def test_a9_what_cannot_be_sent_is_null_and_hides_no_other_record(name, accept):
+    """A9: one such record would make every list of its table an error."""
+    tables = parse_schema(SCHEMA).tables
+    server = Server(tables, topics=TopicSettings())
+    words = Computation("Order.words", UNSENDABLE[name])
+    ComputedByCode(tables, [Computation("Order.size", len), words]).install(server.kernel)
+    rest = Asgi(server.make_edge(), server.store)
+    assert (await rest.put("/Order/1", b'{"quantity": 1}')).status == 201
+    for path in (
+        "/Order/1",
+        "/Order/",
+        "/Order/?words==null&select(id,words)",
+        "/Order/?meta=true",
+    ):
+        answer = await rest.get(path, accept=accept)
+        assert answer.status == 200, answer.body
+    assert words.failures >= 3
+    await server.stop()
+
+
 def collected(*functions):
     return [Computation(label, lambda _: None) for label in functions]
 

@@ -39,10 +39,13 @@ class Computation:
         self.failures = 0
 
     def value(self, record: dict[str, object]) -> object:
-        """Return the value for a record; raises INTERNAL when the function fails."""
+        """Return the value for a record; raises INTERNAL when the function fails.
+
+        Also by SystemExit, as of ``sys.exit``, which would end the server.
+        """
         try:
             return self._function(record)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             if self.failures < FAILURES_LOGGED_MAX:
                 log.exception("%s is null: its function failed", self.label)
             raise Error(Code.INTERNAL, "its function failed") from error

@@ -5,6 +5,7 @@ A server with an attribute that nothing computes, or with a function for nothing
 
 from collections.abc import Sequence
 
+from rowcast.codecs import json_text
 from rowcast.core.code_formula import CodeFormula
 from rowcast.core.errors import Code, Error
 from rowcast.core.suggestions import did_you_mean
@@ -43,7 +44,7 @@ class ComputedByCode(Feature):
     def install(self, kernel: Kernel) -> None:
         """Bind the functions, before anything is read."""
         for item in self._functions:
-            self._formulas[item.label].bind(item.value, item.failed)
+            self._formulas[item.label].bind(item.value, item.failed, json_text.encode)
         if self._functions:
             kernel.figures["computed/failures"] = self._failures
 
