@@ -11,6 +11,7 @@ from build import ANN
 from rightful import Rightful
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error
+from rowcast.core.result_limits import RESULTS_OF_USER_MAX
 from rowcast.features.results.pending_commit import Order
 from serving import PATIENCE_SECONDS
 
@@ -44,6 +45,33 @@ async def test_m9_who_may_not_write_a_table_holds_no_upload_for_it(tmp_path):
     assert whose(world) == [*tmp_path.iterdir()] == []
     await world.results.stage("up", "0", "Dog", [], ANN)
     assert whose(world) == ["ann"]
+
+
+async def test_m9_refused_first_parts_take_no_place():
+    """M9: a job that is repeated with the same mistake would wait ten minutes for its user's."""
+    world = World()
+    for number in range(RESULTS_OF_USER_MAX + 1):
+        with pytest.raises(Error) as refused:
+            await world.results.stage(f"bad{number}", "0", "Dog", [5], ANN)
+        assert refused.value.code is not Code.BUSY
+    assert whose(world) == []
+    await world.results.declare("declared", "Dog", 1, 1, ANN)
+    with pytest.raises(Error):
+        await world.results.stage("declared", "0", "Dog", [5], ANN)
+    await brought(world=world)
+    assert whose(world) == ["ann", "ann"]
+
+
+async def test_m9_a_refused_part_leaves_those_that_come_beside_it():
+    world = World()
+    stage = world.results.stage
+    said = await asyncio.gather(
+        stage("up", "0", "Dog", dogs(a="Rex"), ANN),
+        stage("up", "1", "Dog", [5], ANN),
+        return_exceptions=True,
+    )
+    assert [None, Error] == [said[0], type(said[1])]
+    assert (await world.results.commit(order("0"), ANN)).written == 1
 
 
 @pytest.mark.parametrize("refused", [order("0"), order(table="Nothing")])

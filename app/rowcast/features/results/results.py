@@ -134,7 +134,9 @@ class BulkCommit:
             owner = owner_of(caller, replaces)
             await self._check_replaced(Memory.of(owner, await self._facts(owner)), found)
         self.uploads.check_declared(rows, size, known)
-        await self.uploads.opened(name, caller.user, found, kernel.rights.policy).touch()
+        upload = self.uploads.opened(name, caller.user, found, kernel.rights.policy)
+        upload.declared = True
+        await upload.touch()
 
     def _table(self, table: str) -> Table:
         """Return an exported table; raises NOT_FOUND."""
@@ -167,10 +169,16 @@ class BulkCommit:
         if after:
             self.uploads.check_part(name, caller.user, after)
         upload = self.uploads.opened(name, caller.user, found, self._kernel.rights.policy)
+        with self.uploads.bringing(upload):
+            await self._stage(upload, part, rows, caller)
+
+    async def _stage(
+        self, upload: StagedRows, part: str, rows: Sequence[object], caller: Caller
+    ) -> None:
         pages: list[Page] = []
         for start in range(0, len(rows), RESULT_SLICE_ROWS):
             some = rows[start : start + RESULT_SLICE_ROWS]
-            events = [_event(found, row, start + at) for at, row in enumerate(some)]
+            events = [_event(upload.table, row, start + at) for at, row in enumerate(some)]
             became = await self._checked(events, caller, start)
             pages.append(upload.file.page(became))
             self.uploads.check(upload, part)
@@ -188,8 +196,6 @@ class BulkCommit:
             await asyncio.to_thread(upload.file.write, pages[-1])
         except Error:
             upload.file.take_back(pages)
-            if not upload.parts:
-                self.uploads.close(upload)
             raise
 
     async def _kept(self, upload: StagedRows, work: Awaitable[None]) -> None:

@@ -9,7 +9,7 @@ uploads expire, also while the server is away.
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -54,6 +54,10 @@ class StagedRows:
     """As which results of which jobs it was to be committed, by their owner and number."""
     users: int = 0
     """How many commits read it now."""
+    coming: int = 0
+    """How many parts are being brought now."""
+    declared: bool = False
+    """Whether it was begun without a part."""
 
     @property
     def bytes(self) -> int:
@@ -291,6 +295,17 @@ class AllStagedRows:
         """Raise NOT_FOUND if an upload has a part no more, or never had it."""
         if part not in self.find(name, user).parts:
             raise lost(f"part {part} of the upload {name}")
+
+    @contextmanager
+    def bringing(self, upload: StagedRows) -> Iterator[None]:
+        """Bring a part; where the first one is refused, nothing is left that takes a place."""
+        upload.coming += 1
+        try:
+            yield
+        finally:
+            upload.coming -= 1
+            if not (upload.parts or upload.coming or upload.declared):
+                self.close(upload)
 
     def close(self, upload: StagedRows) -> None:
         """Remove an upload; a later one of its name stays."""
