@@ -86,6 +86,17 @@ async def test_m6_of_two_that_make_one_at_once_one_is_told():
         assert "send yours again" in answers[1 - first].value["detail"]
 
 
+async def test_m6_a_seek_in_one_that_is_deleted_meanwhile_is_no_success():
+    """M6: the log is read for the new place, which takes as long as others need to end it."""
+    async with replay_server() as it:
+        begun = await history(it)
+        assert 204 == (await make(it, filter="Sensor/+", **{"from": begun})).status
+        sought, ended = await asyncio.gather(
+            change(it, at=begun + 10_000), it.rest.delete("/$SYS/replays/tour")
+        )
+        assert [409, 204] == [sought.status, ended.status]
+
+
 async def test_m6_those_made_at_once_are_no_more_than_are_allowed():
     async with replay_server(settings=ReplaySection(max=2)) as it:
         begun = await history(it)

@@ -83,11 +83,7 @@ class SharedReplays:
         self._check_room(name)
         made = await self._made(name, facts, caller)
         if self.rows.get(name) is not before:
-            raise Error(
-                Code.CONFLICT,
-                f"the shared replay {name!r} was made, replaced or deleted by another request at "
-                "the same time; read it, and send yours again if it is still wanted",
-            )
+            raise _changed(name)
         self._check_room(name)
         self.rows[name] = made
         if before is not None:
@@ -123,13 +119,13 @@ class SharedReplays:
             name, caller.user, topics, facts.get("from"), end, target, until, playhead
         )
         if facts.get("at") is not None:
-            await self._seek(made, facts["at"])
+            _move(made, await self._place_of(made, facts["at"]))
         elif target.cursor is None:
             playhead.start(target.version)
         return made
 
     async def patch(self, name: str, value: object) -> None:
-        """Change speed, state or place; raises NOT_FOUND, INVALID, GONE."""
+        """Change speed, state or place; raises NOT_FOUND, INVALID, GONE, CONFLICT."""
         facts, shared = _facts(value), self.rows.get(name)
         if shared is None:
             raise Error(Code.NOT_FOUND, f"there is no shared replay {name!r}")
@@ -142,22 +138,23 @@ class SharedReplays:
         speed = speed_of(facts["speed"]) if "speed" in facts else None
         playing = _playing(facts["state"]) if "state" in facts else None
         if "at" in facts:
-            await self._seek(shared, facts["at"])
+            target = await self._place_of(shared, facts["at"])
+            if self.rows.get(name) is not shared:  # deleted or replaced while the log was read
+                raise _changed(name)
+            _move(shared, target)
         elif speed == 0:
             shared.target = shared.now()  # what has been played is not played again
         shared.playhead.change(speed=speed, playing=playing)
 
-    async def _seek(self, shared: SharedReplay, at: object) -> None:
+    async def _place_of(self, shared: SharedReplay, at: object) -> Moment:
+        """Return where to go on; raises INVALID, GONE."""
         target = bygone_of(at, "at", self._kernel.now())
         target = target if target.cursor else target.later(1)
         if await self._kernel.past.place(shared.topics, target) > shared.until:
             raise Error(
                 Code.INVALID, "at is after the end of the replay; seek to an earlier moment"
             )
-        shared.target = target
-        shared.playhead.seek(None if target.cursor else target.version)
-        for feed in shared.feeds:
-            feed.move(target)
+        return target
 
     def remove(self, name: str) -> None:
         """Remove a shared replay: its subscribers get an END; raises NOT_FOUND."""
@@ -170,6 +167,22 @@ class SharedReplays:
     def _end(shared: SharedReplay) -> None:
         for feed in list(shared.feeds):
             feed.end(f"the shared replay {shared.name!r} was removed")
+
+
+def _move(shared: SharedReplay, target: Moment) -> None:
+    """Let all go on at another moment."""
+    shared.target = target
+    shared.playhead.seek(None if target.cursor else target.version)
+    for feed in shared.feeds:
+        feed.move(target)
+
+
+def _changed(name: str) -> Error:
+    return Error(
+        Code.CONFLICT,
+        f"the shared replay {name!r} was made, replaced or deleted by another request at the same "
+        "time; read it, and send yours again if it is still wanted",
+    )
 
 
 def _facts(value: object) -> Facts:
