@@ -102,6 +102,18 @@ async def test_a_message_that_is_too_large_closes_with_1009(doors):
     assert 1009 == caught.value.rcvd.code
 
 
+@pytest.mark.parametrize("parts", [(b"\xff",), (b"{\xc3", b"(}"), (b"\xc3",) * 3])
+async def test_a_text_that_is_not_utf8_closes_and_leaves_no_traceback(doors, caplog, parts):
+    """RFC 6455, 8.1: it is a peer's mistake, of which anybody could fill the log."""
+    async with doors.ws("/Dog/1") as peer:
+        await hear(peer)
+        await peer.send(parts if len(parts) > 1 else parts[0], text=True)
+        with pytest.raises(ConnectionClosed) as caught:
+            await peer.recv()
+    assert 1007 == caught.value.rcvd.code
+    assert [] == [record for record in caplog.records if record.exc_info]
+
+
 async def test_a_stop_of_the_server_closes_with_1012(doors):
     async with doors.ws("/Dog/1") as peer:
         await hear(peer)

@@ -7,14 +7,15 @@ found by TCP (``net/probes.py``).
 
 uvicorn parses all that was read at once: of empty frames 256 KiB take most of a second, in which
 nobody else is served. Here it gets slices (``net/sliced_reads.py``). It also answers every ping of
-a peer that takes no answers, and keeps every fragment of a message as an object of its own.
+a peer that takes no answers, keeps every fragment of a message as an object of its own, and logs a
+traceback for each text of a peer that is not UTF-8.
 """
 
 import asyncio
 from typing import Final, cast
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
-from websockets.frames import Frame, Opcode
+from websockets.frames import CloseCode, Frame, Opcode
 
 from rowcast.net.sliced_reads import SlicedReads
 
@@ -92,3 +93,23 @@ class SocketPings(WebSocketsSansIOProtocol):
         self.frames = [bytes(message) if event.fin else cast("bytes", message)]
         if event.fin:
             self.send_receive_event_to_app()
+
+    def send_receive_event_to_app(self) -> None:
+        """Hand over a message; a text that is not UTF-8 ends the connection (RFC 6455, 8.1)."""
+        (data,) = self.frames
+        self.frames = []
+        if self.close_sent:
+            return
+        if self.curr_msg_data_type == "bytes":
+            self.queue.put_nowait({"type": "websocket.receive", "bytes": data})
+        else:
+            try:
+                text = data.decode()
+            except UnicodeDecodeError:
+                self.conn.send_close(CloseCode.INVALID_DATA, "the text is not UTF-8")
+                self.handle_parser_exception()
+                return
+            self.queue.put_nowait({"type": "websocket.receive", "text": text})
+        if not self.read_paused:
+            self.read_paused = True
+            self.transport.pause_reading()
