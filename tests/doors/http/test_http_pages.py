@@ -26,6 +26,14 @@ async def test_each_file_is_sent_once_and_known_again(world, path):
     assert b"" == (await world.head(path)).body
 
 
+@pytest.mark.parametrize("form", ["W/{}", '"other", {}', "*", 'W/"other" , W/{}'])
+async def test_a_file_is_known_again_by_a_list_of_etags(world, form):
+    """RFC 9110, 13.1.2: a proxy that compresses makes them weak."""
+    etag = (await world.get("/ui/app.js")).etag
+    assert 304 == (await world.get("/ui/app.js", if_none_match=form.format(etag))).status
+    assert 200 == (await world.get("/ui/app.js", if_none_match='W/"other"')).status
+
+
 TAKEN = ["gzip", "br, gzip;q=0.5", "GZIP", "deflate,gzip;q=0.01,br"]
 REFUSED = ["gzip;q=0", "br", "identity", "gzip;q=0.000, br", "gzippy"]
 

@@ -17,6 +17,7 @@ from typing import Final
 from rowcast.core.errors import Code, Error
 from rowcast.doors.http.messages.asgi import HeaderList, Headers, Scope, Send
 from rowcast.doors.http.messages.replies import send_bytes, send_empty
+from rowcast.doors.http.rest.conditions import not_modified
 
 ROOT: Final = "/ui"
 _TYPES: Final = {
@@ -91,7 +92,7 @@ async def serve(headers: Headers, scope: Scope, send: Send) -> None:
         content, tag = _compressed(scope["path"])
         extra.append((b"content-encoding", b"gzip"))
     extra.append((b"etag", tag))
-    if headers.get(b"if-none-match") == tag:
+    if b"if-none-match" in headers and not_modified(headers, tag, 0):
         await send_empty(send, HTTPStatus.NOT_MODIFIED, extra)
     else:
         head = method == "HEAD"
