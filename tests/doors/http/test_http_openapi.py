@@ -22,6 +22,12 @@ class Lamp(Resource):
     async def get(self, query=None):
         return 1
 
+    async def put(self, value):
+        return None
+
+    async def post(self, value):
+        return None
+
 
 @pytest.fixture
 async def document():
@@ -48,6 +54,27 @@ async def test_it_is_one_document(document):
     paths = {"/Dog", "/Dog/", "/Dog/{id}", "/a/deep/table/{id}", "/Lamp", "/health"}
     assert paths <= set(document["paths"])
     assert not [path for path in document["paths"] if "Behind" in path]
+
+
+async def test_answers_of_resources_are_declared(document):
+    """B15: of which each is not what it is for a table."""
+    async with asgi(resources=[Lamp]) as rest:
+        for verb in ("get", "put", "post"):
+            answer = await getattr(rest, verb)("/Lamp", *([b"1"] if verb != "get" else []))
+            declared = document["paths"]["/Lamp"][verb]["responses"]
+            assert str(int(answer.status)) in declared
+            assert bool(answer.body) == ("content" in declared[str(int(answer.status))])
+
+
+async def test_values_that_do_not_fit_are_declared_where_they_are_taken():
+    """B15: a POST of such a record is answered 202 as a PUT is."""
+    drop, keep = parse_schema(
+        'type Drop @table(invalid: "drop") @export { n: Int } type Keep @table @export { n: Int }'
+    ).tables
+    paths = openapi_document(Registry([drop, keep]), "x", "1")["paths"]
+    for path, verb in (("/Drop/", "post"), ("/Drop/{id}", "put")):
+        assert "202" in paths[path][verb]["responses"]
+        assert "202" not in paths[path.replace("Drop", "Keep")][verb]["responses"]
 
 
 @pytest.mark.slow

@@ -238,7 +238,8 @@ def _create(table: Table) -> Document:
             "201": _answer("The new record's id; Location is its path.", made),
             "200": _answer("A batch was written.", ref("Outcomes")),
             "207": _answer("A batch of which not all was written.", ref("Outcomes")),
-        },
+        }
+        | _unfit(table),
     )
     parameters = [_parameter("atomic"), _parameter("upsert"), _KEY]
     return operation | {"requestBody": _body(many), "parameters": parameters}
@@ -264,13 +265,16 @@ def _get(table: Table) -> Document:
 
 
 def _put(table: Table) -> Document:
-    answers = _written()
-    if table.invalid is not Invalid.REJECT:
-        answers["202"] = {"description": "The value does not fit, as Rowcast-Unfit says."}
-    return _operation("put", table, answers) | {
+    return _operation("put", table, _written() | _unfit(table)) | {
         "requestBody": _body(ref(table.name)),
         "parameters": [_parameter("ifMatch"), _parameter("ifNoneMatch"), _KEY],
     }
+
+
+def _unfit(table: Table) -> Document:
+    if table.invalid is Invalid.REJECT:
+        return {}
+    return {"202": {"description": "The value does not fit, as Rowcast-Unfit says."}}
 
 
 def _by_query(verb: str, table: Table) -> Document:
@@ -326,16 +330,19 @@ def _describe(table: Table) -> Document:
 
 def _resource_path(entry: Entry) -> Document:
     """Return the verbs that a resource class overrides; their values are not described."""
-    answers: Document = {"200": _answer("What the resource returns.", {})}
-    verbs = [verb for verb in ("get", "put", "patch", "post", "delete") if verb in entry.overrides]
+    value, done = _answer("What the resource returns.", {}), {"description": "Done."}
+    answers: dict[str, Document] = {"get": {"200": value}, "put": _written(), "patch": _written()}
+    answers["delete"] = {"204": done}
+    answers["post"] = {"200": value, "201": value, "202": value, "204": done}
     name = entry.resource.__name__ if entry.resource else entry.path
     return {
         verb: {
             "operationId": f"{verb}{name}",
             "tags": [name],
-            "responses": answers | {"default": _ref_response()},
+            "responses": told | {"default": _ref_response()},
         }
-        for verb in verbs
+        for verb, told in answers.items()
+        if verb in entry.overrides
     }
 
 
