@@ -169,7 +169,7 @@ class ResourceDispatch:
             outcome = resource.receipt or Receipt(event)
         except Error as error:
             outcome = error
-        except Exception:
+        except (Exception, SystemExit):  # asyncio would end the server by the latter
             incident = uuid4().hex[:8]
             log.exception("incident %s: %s of %r failed", incident, verb, route.topic)
             outcome = Error(Code.INTERNAL, f"the resource failed; the server's log has {incident}")

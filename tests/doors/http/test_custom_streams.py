@@ -72,7 +72,11 @@ class Broken(Resource):
     async def connect(self, incoming=None):
         """Fail."""
         yield 1
-        raise {"secret": ValueError("secret"), "told": Error(Code.CONFLICT, "told")}[self.id]
+        raise {
+            "secret": ValueError("secret"),
+            "exit": SystemExit("secret"),
+            "told": Error(Code.CONFLICT, "told"),
+        }[self.id]
 
 
 class Deaf(Resource):
@@ -249,19 +253,20 @@ async def test_a_stream_taken_from_the_table_is_freed_with_its_taker(doors):
     await gone(lambda: doors.kernel.bus.subscriptions == 0)
 
 
-@pytest.mark.parametrize(("name", "code"), [("secret", 1011), ("told", 4409)])
+@pytest.mark.parametrize(("name", "code"), [("secret", 1011), ("exit", 1011), ("told", 4409)])
 async def test_a_resource_that_fails_closes_with_its_code(doors, name, code, caplog):
     async with doors.ws(f"/Broken/{name}") as peer:
         assert [1] == await hear(peer)
         with pytest.raises(ConnectionClosed) as caught:
             await peer.recv()
     assert code == caught.value.rcvd.code
-    assert ("secret" in caplog.text) == (name == "secret")
+    assert ("secret" in caplog.text) == (name != "told")
     assert "secret" not in caught.value.rcvd.reason
 
 
-async def test_a_resource_that_fails_over_sse_ends_with_a_problem(doors, caplog):
-    async with doors.sse("/Broken/secret") as stream:
+@pytest.mark.parametrize("name", ["secret", "exit"])
+async def test_a_resource_that_fails_over_sse_ends_with_a_problem(doors, caplog, name):
+    async with doors.sse(f"/Broken/{name}") as stream:
         (_, problem) = await stream.next(2)
         with pytest.raises(StopAsyncIteration):
             await anext(stream)

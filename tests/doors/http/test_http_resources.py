@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import sys
 from typing import ClassVar
 
 import pytest
@@ -20,6 +21,8 @@ class Lamp(Resource):
     """A place without a table."""
 
     async def get(self, query=None):
+        if self.id == "exit":
+            sys.exit("the password")
         return {"id": self.id, "query": query is not None} if self.id != "none" else None
 
     async def put(self, value):
@@ -27,6 +30,8 @@ class Lamp(Resource):
             raise Error(Code.CONFLICT, "the lamp is broken")
         if value == "bug":
             raise ValueError("the password")
+        if value == "exit":
+            sys.exit("the password")
 
     async def post(self, value):
         return {"got": value}
@@ -172,10 +177,19 @@ async def test_a_place_without_a_table_takes_any_bytes(rest):
     assert 204 == (await rest.put("/Lamp/1", b"\xff\x00", content_type="")).status
 
 
-@pytest.mark.parametrize(("method", "path"), [("PUT", "/Lamp/1"), ("GET", "/Odd/object")])
-async def test_a_mistake_of_the_class_is_an_incident(rest, method, path, caplog):
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("PUT", "/Lamp/1", b'"bug"'),
+        ("GET", "/Odd/object", b""),
+        ("PUT", "/Lamp/1", b'"exit"'),
+        ("GET", "/Lamp/exit", b""),
+    ],
+)
+async def test_a_mistake_of_the_class_is_an_incident(rest, method, path, body, caplog):
+    """Also an exit, which would end the server for all."""
     with caplog.at_level(logging.ERROR):
-        answer = await rest.ask(method, path, b'"bug"')
+        answer = await rest.ask(method, path, body)
     assert (answer.status, b"password" in answer.body) == (500, False)
     assert answer.code == "internal"
 

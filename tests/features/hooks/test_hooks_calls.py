@@ -197,6 +197,24 @@ def test_g12_an_answer_of_another_type_is_a_mistake(answer):
     assert 3 == hooks.figures()[0].failures
 
 
+async def test_g3_a_hook_that_exits_refuses_and_ends_no_server():
+    """G3: sys.exit of a library that it calls."""
+
+    def leave(*_):
+        raise SystemExit
+
+    async def leave_later(*_):
+        raise SystemExit
+
+    hooks = added(make("leaves", on_publish=leave, on_connect=leave_later))
+    with pytest.raises(Error) as raised:
+        hooks.publish(ANN, event())
+    assert Code.INTERNAL == raised.value.code
+    with pytest.raises(Error) as raised:
+        await hooks.connect(ANN)
+    assert Code.INTERNAL == raised.value.code
+
+
 # -- G13: notify all -----------------------------------------------------------------------------
 
 NOTICES = {

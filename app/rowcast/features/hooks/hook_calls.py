@@ -171,7 +171,7 @@ class Call:
             result = self.function(*arguments)
         except Error:
             raise
-        except Exception as failure:  # noqa: BLE001 - any mistake of user code
+        except (Exception, SystemExit) as failure:  # noqa: BLE001 - any mistake of user code
             raise attached.failed(self.point, failure) from None
         finally:
             attached.note(self.point, started)
@@ -200,7 +200,7 @@ class Call:
         except TimeoutError as failure:
             late = f"no answer within {attached.bounds.seconds} s ({failure})"
             raise attached.failed(self.point, late) from None
-        except Exception as failure:  # noqa: BLE001 - any mistake of user code
+        except (Exception, SystemExit) as failure:  # noqa: BLE001 - any mistake of user code
             raise attached.failed(self.point, failure) from None
         finally:
             attached.note(self.point, started)

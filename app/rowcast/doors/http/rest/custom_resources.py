@@ -120,10 +120,13 @@ def _query(request: Request) -> Query | None:
 
 
 async def _call(request: Request, verb: Callable[[], Awaitable[object]]) -> object:
-    """Call user code; exceptions other than Error are logged, and answered with an incident id."""
+    """Call user code; exceptions other than Error are logged, and answered with an incident id.
+
+    So is SystemExit, as of ``sys.exit``: asyncio would end the server by it.
+    """
     try:
         return await verb()
-    except Exception as failure:
+    except (Exception, SystemExit) as failure:
         raise as_error(
             failure, f"{request.method} of the resource at {request.topic!r}"
         ) from failure

@@ -128,7 +128,7 @@ async def _blocks(
             async for item in items:
                 event = event_in(item)
                 yield frames.block(event) if event is not None else _block(item, frames.media_type)
-    except Exception as failure:  # noqa: BLE001 - user code may raise anything; it is logged
+    except (Exception, SystemExit) as failure:  # noqa: BLE001 - user code may raise it
         error = as_error(failure, f"the stream of {resource.topic!r}")
         yield problem_block(edge, error, f"/{resource.topic}")
 

@@ -115,7 +115,7 @@ class ResourceSocket(Connection):
             self._goodbye = self._goodbye or (NORMAL, "")
         except Gone:
             self._gone = True
-        except Exception as failure:  # noqa: BLE001 - user code may raise anything; it is logged
+        except (Exception, SystemExit) as failure:  # noqa: BLE001 - user code raised it
             error = as_error(failure, f"the stream of {self._resource.topic!r}")
             self._goodbye = self._goodbye or farewell(error)
 
