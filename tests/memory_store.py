@@ -7,7 +7,7 @@ still there. ``fault`` lets a test be the disk that fails.
 
 from collections.abc import Callable, Sequence
 from threading import RLock
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from rowcast.core.clock import seconds_of
 from rowcast.core.conditions import holds
@@ -103,7 +103,7 @@ class MemoryStore:
         """Up to where the events of branches are gone whose tables were dropped."""
         self._states: dict[str, dict[str, bytes]] = {}
         self._reserved = self._last_version = self._applied = 0
-        self.fault: Fault | None = None
+        self.fault, self.missing = cast("Fault | None", None), lambda _after, _until: 0
         """Asked with the name of a method of the writer before it changes anything."""
 
     @property
@@ -123,7 +123,7 @@ class MemoryStore:
 
     # -- the writer thread -------------------------------------------------------------------------
 
-    def reserve(self, seq: int) -> None:
+    def reserve(self, seq: int, first: int = 0) -> None:
         """Promise that numbers up to ``seq`` will not be handed out again."""
         self._ask("reserve")
         self._reserved = max(self._reserved, seq)

@@ -10,10 +10,11 @@ from collections.abc import Callable, Sequence
 from rowcast.core.clock import WallClock
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import MISSING, Event, Record
+from rowcast.core.number_gaps import NumberGaps
 from rowcast.core.tables import Table
 from rowcast.journal.applier import restorer
 from rowcast.journal.applying import Applied, Applying
-from rowcast.journal.journaled_store import JournaledStore
+from rowcast.journal.journaled_store import GAPS, JournaledStore
 from rowcast.journal.tail import Nothing, Tail
 from rowcast.log.batch import Batch
 from rowcast.log.batch_content import Content
@@ -67,6 +68,9 @@ class FollowerStore(JournaledStore):
             if operation.name == "reserve":
                 (seq,) = operation.arguments
                 self._reserved = max(self._reserved, int(seq or 0))
+        for change in content.changes if content.operations else ():
+            if (change.owner, change.name) == GAPS:
+                self._gaps = NumberGaps.read(change.value or b"", self._reserved)
         self._followed.take(batch)
         self._head = max(self._head, batch.last)
         if content.events:

@@ -19,6 +19,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.events import Event, Record
 from rowcast.core.facts import Change
 from rowcast.core.grouping import Grouping, GroupRow
+from rowcast.core.number_gaps import NumberGaps
 from rowcast.core.queries import Query
 from rowcast.core.tables import Table
 from rowcast.core.topic_tables import LogSource, TopicTable
@@ -46,6 +47,9 @@ written a tenth of a second's events by then does not work."""
 READ_SECONDS: Final = 30.0
 """The same for a read, the default of ``store.query_timeout``; and for a change of the tables, such
 as those of a start, where the applier may take seconds on a busy machine."""
+
+GAPS: Final = ("log", "gaps")
+"""The owner and the name of the fact with the gaps in the numbers of the log."""
 
 
 class JournaledStore:
@@ -77,6 +81,7 @@ class JournaledStore:
         self._numbered: dict[str, Layout] = {}
         """Of tables whose ids are numbers."""
         self._head = self._reserved = self._last_version = 0
+        self._gaps = NumberGaps()
         self.on_applied: Callable[[Applied], None] | None = None
         """Called with each report of the applier, on its thread; must not raise."""
         self.on_appended: Callable[[Batch], None] | None = None
@@ -107,6 +112,7 @@ class JournaledStore:
         self.tail.applied = self._log.head.number
         self._head = max(self._tables.head(), self._log.head.last)
         self._reserved = self._tables.reserved()
+        self._gaps = NumberGaps.read(self._tables.facts([GAPS]).get(GAPS, b""), self._head)
         self._last_version = self._tables.last_version()
         self._applying.start(tables, self._log.head.number, self._take_applied)
 
@@ -209,11 +215,22 @@ class JournaledStore:
         self._caught_up()
         return _result(result.result())  # it is set right after the batch is noted as applied
 
-    def reserve(self, seq: int) -> None:
-        """Reserve numbers up to ``seq`` durably, so that none is reused after a restart."""
+    def reserve(self, seq: int, first: int = 0) -> None:
+        """Reserve numbers up to ``seq`` durably, so that none is reused after a restart.
+
+        ``first`` is the number of the next event, 0 if it is not known: those before are a gap.
+        """
         if seq > self._reserved:
-            self.append(self.pack((), (), (operations.reserve(seq),)))
-            self._reserved = seq
+            gaps, changes = self._with_gap(first - 1)
+            self.append(self.pack((), changes, (operations.reserve(seq),)))
+            self._reserved, self._gaps = seq, gaps
+
+    def _with_gap(self, last: int) -> tuple[NumberGaps, Sequence[Change]]:
+        """Return the gaps with one after the head, if there is one, and how they are stored."""
+        if last <= self._head:
+            return self._gaps, ()
+        gaps = self._gaps.with_gap(self._head, last)
+        return gaps, (Change(*GAPS, gaps.encoded()),)
 
     def return_versions(self, version: int) -> None:
         """Reset the last version durably, because a clock was ahead."""
@@ -241,13 +258,15 @@ class JournaledStore:
         It is one batch with changes of facts: all or none.
         """
         before, operation = self._head, operations.switch(last, counts)
-        packed = self.pack((), changes, (operation,))
+        gaps, more = self._with_gap(last - sum(count for _, count, _ in counts))
+        packed = self.pack((), (*changes, *more), (operation,))
         self._head = last  # the batch says so
         try:
             self.append(packed)
         except BaseException:
             self._head = before
             raise
+        self._gaps = gaps
 
     def abandon(self) -> None:
         """Forget what was staged."""
@@ -349,6 +368,10 @@ class JournaledStore:
     def reserved(self) -> int:
         """Return the number up to which numbers are reserved."""
         return self._reserved
+
+    def missing(self, after: int, until: int) -> int:
+        """Return how many numbers after one, up to another, no event has."""
+        return self._gaps.missing(after, until)
 
     def last_version(self) -> int:
         """Return the greatest version since the last ``return_versions``, or 0."""

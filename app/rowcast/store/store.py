@@ -150,8 +150,14 @@ class Appends(Head, Protocol):
     def reserved(self) -> int:
         """Return the number up to which numbers are reserved."""
 
-    def reserve(self, seq: int) -> None:
-        """Reserve numbers up to ``seq`` durably, so that none is reused after a restart."""
+    def reserve(self, seq: int, first: int = 0) -> None:
+        """Reserve numbers up to ``seq`` durably, so that none is reused after a restart.
+
+        ``first`` is the number of the next event, 0 if it is not known: those before are a gap.
+        """
+
+    def missing(self, after: int, until: int) -> int:
+        """Return how many numbers after one, up to another, no event has; does not block."""
 
     def return_versions(self, version: int) -> None:
         """Reset the last version durably, because a clock was ahead."""

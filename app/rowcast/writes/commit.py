@@ -302,6 +302,14 @@ class Committer(StagedCommits):
         """
         return max(self.stored, self.announced, self._reserved_at_start)
 
+    def events_after(self, position: int) -> int:
+        """Return how many logged events have been announced after a position.
+
+        Numbers that no event has are not counted (``core/number_gaps.py``).
+        """
+        numbers = self.announced - position
+        return numbers - self._store.missing(position, self.announced) if numbers > 0 else 0
+
     async def until_reached(self, number: int) -> None:
         """Wait until a cursor of another process can be judged: here there is none."""
 
@@ -432,7 +440,7 @@ class Committer(StagedCommits):
             self._return_versions()
         if events:
             if events[-1].seq > self._reserved:
-                self._reserve(events[-1].seq)
+                self._reserve(events[-1].seq, events[0].seq)
             for missing, prepare in self.before_append:
                 if missing:
                     prepare(events)
@@ -446,8 +454,8 @@ class Committer(StagedCommits):
         self._store.return_versions(self._clock.last)
         self._returns = returns
 
-    def _reserve(self, seq: int) -> None:
+    def _reserve(self, seq: int, first: int = 0) -> None:
         """Reserve numbers on disk before use, so that none is reused after a crash."""
         reserved = seq + self._bounds.reserved_numbers
-        self._store.reserve(reserved)
+        self._store.reserve(reserved, first)
         self._reserved = reserved

@@ -334,8 +334,8 @@ class StagedCommits(CommitQueue):
         """The greatest number that a cursor of this log can have."""
         raise NotImplementedError
 
-    def _reserve(self, seq: int) -> None:
-        """Reserve numbers on disk before use."""
+    def _reserve(self, seq: int, first: int = 0) -> None:
+        """Reserve numbers on disk before use; ``first`` is that of the next event, 0: unknown."""
         raise NotImplementedError
 
     def abandon(self, staged: Staged) -> None:

@@ -224,3 +224,18 @@ async def test_columns_that_come_while_a_result_is_staged_are_seen_with_it(tmp_p
         (found,) = cursor.execute('SELECT count(*) FROM "Dog" WHERE "weight" IS NULL').fetchone()
     assert found == 2_500
     both.close()
+
+
+@pytest.mark.heavy
+async def test_the_numbers_that_a_result_leaves_out_are_events_on_no_node(tmp_path):
+    """What a reader is behind is told without them, also after a start of the follower."""
+    both = Both(tmp_path)
+    await both.room.put("Dog/a")
+    await both.leader.write(dogs(**MANY))
+    await followed(both)
+    for node in (both.room, both.follower):
+        assert node.committer.events_after(1) == len(MANY)
+    both.restart()
+    await followed(both)
+    assert both.follower.committer.events_after(1) == len(MANY)
+    both.close()

@@ -64,5 +64,5 @@ def _client(broker: Broker, client_id: str) -> Facts | None:
         "dropped": sum(missed.values()),
         "queued": session.pending - len(session.window),
         "in_flight": len(session.window),
-        "lag": max(0, broker.kernel.committer.announced - session.place),
+        "lag": broker.kernel.committer.events_after(session.place),
     }

@@ -63,7 +63,7 @@ def session_rows(broker: Broker) -> type[SystemRows]:
 
 def _row(broker: Broker, session: Session, most: int) -> Facts:
     client, window, subscriptions = client_of(session), session.window, subscriptions_of(session)
-    head, place, ends = broker.kernel.committer.announced, session.place, session.expires_at
+    place, ends = session.place, session.expires_at
     return {
         "client_id": session.client_id,
         "event": session.happened,
@@ -76,7 +76,7 @@ def _row(broker: Broker, session: Session, most: int) -> Facts:
         "takeovers": session.takeovers,
         "expires_at": None if ends == math.inf else time_text(ends),
         "position": broker.kernel.cursor(place),
-        "lag": max(0, head - place),
+        "lag": broker.kernel.committer.events_after(place),
         "skipped": sum(hole.count for hole in session.ahead),
         "queued": _queued(session),
         "subscription_count": len(subscriptions),

@@ -109,8 +109,8 @@ class Bridge:
 
     @property
     def lag(self) -> int:
-        """The number of unread positions of the log."""
-        return max(0, self._kernel.committer.announced - self.subscription.settled)
+        """The number of unread events of the log."""
+        return self._kernel.committer.events_after(self.subscription.settled)
 
     @property
     def idle(self) -> bool:

@@ -21,7 +21,7 @@ def _listed(kernel: Kernel, groups: Groups) -> dict[str, Facts]:
 
     The id is a topic, so wildcards are percent-encoded.
     """
-    announced = kernel.committer.announced
+    committer = kernel.committer
     return {
         quote(filter_of(group), safe="$/"): {
             "name": group.name,
@@ -29,7 +29,7 @@ def _listed(kernel: Kernel, groups: Groups) -> dict[str, Facts]:
             "durable": group.durable,
             **group.figures,
             "position": kernel.cursor(group.position),
-            "lag": max(0, announced - group.position),
+            "lag": committer.events_after(group.position),
             "dropped": group.losses.total,
         }
         for group in groups
