@@ -62,6 +62,9 @@ With ten thousand filters one event may match all of them."""
 SUBSCRIPTION_LEAVE_TURN_FILTERS: Final = 200
 """Filters of one subscription that ends, above which they leave the bus in slices: fewer take some
 two milliseconds."""
+SUBSCRIPTION_RESUME_TURN_FILTERS: Final = 100
+"""Filters of a session that goes on, above which they are authorised in slices before: fewer take
+some two milliseconds."""
 MQTT_SUBSCRIBE_TURN_FILTERS: Final = 20
 """Filters of one client, or of one UNSUBSCRIBE, above which they are changed in slices: fewer take
 some two milliseconds."""

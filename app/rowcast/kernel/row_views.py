@@ -65,6 +65,10 @@ class Views:
 
     # -- filters that are names ----------------------------------------------------------------
 
+    def is_plain(self, topics: TopicFilter) -> bool:
+        """Whether a filter can name neither a topic table nor a live query nor a replay."""
+        return topics.text[:1] != "$" and not _named(topics)
+
     def plan(self, interest: SubscribedFilter, caller: Caller) -> None:
         """Set the live query or the replay that an interest names; raises its Error."""
         interest.query = interest.replay = None

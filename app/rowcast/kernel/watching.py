@@ -6,12 +6,15 @@ that go on. Whoever has several interests has one subscription, whose caller and
 
 import logging
 from collections.abc import AsyncIterable, Sequence
+from typing import NamedTuple
 
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Error
+from rowcast.core.fairness_limits import SUBSCRIPTION_RESUME_TURN_FILTERS
 from rowcast.core.topics import TopicFilter
 from rowcast.kernel.reauthorization import Reauthorization
 from rowcast.kernel.row_views import Views
+from rowcast.reads.loop_turns import LoopTurns
 from rowcast.routes.registry import Registry
 from rowcast.routes.resource import Incoming, Resource
 from rowcast.seams.seams import Seams
@@ -26,6 +29,16 @@ from rowcast.writes.commit import Committer
 log = logging.getLogger("rowcast")
 
 
+class JudgedAhead(NamedTuple):
+    """Which interests of a session that goes on are authorised; of some of them."""
+
+    caller: Caller
+    revision: int
+    """That of the rights they were judged by."""
+    errors: dict[SubscribedFilter, Error | None]
+    """Why one is not; None if it is."""
+
+
 class Watching(Seams):
     """The part of the kernel that has watches."""
 
@@ -34,6 +47,7 @@ class Watching(Seams):
     reader: Reader
     views: Views
     reauthorization: Reauthorization
+    turns: LoopTurns
 
     def cursor(self, seq: int) -> str:
         """Return the cursor of a position in this log."""
@@ -204,24 +218,51 @@ class Watching(Seams):
         self.views.leave_all(subscription)
         return subscription.suspend()
 
+    async def judge_ahead(
+        self, interests: Sequence[SubscribedFilter], caller: Caller
+    ) -> JudgedAhead | None:
+        """Do in slices of the loop what ``resume`` would do for many interests in one turn.
+
+        That is for filters of topics; the others are few. None: there is nothing to do ahead.
+        """
+        plain = [one for one in interests if self.views.is_plain(one.topics)]
+        if len(plain) <= SUBSCRIPTION_RESUME_TURN_FILTERS:
+            return None
+        judged = JudgedAhead(caller, self.reauthorization.revision, {})
+        async for interest in self.turns.each(plain):
+            try:
+                self._authorise(interest, caller)
+            except Error as error:
+                judged.errors[interest] = error
+            else:
+                judged.errors[interest] = None
+                interest.sources = self.reader.sources(interest.topics)
+        return judged
+
     def resume(
         self,
         subscription: Subscription,
         position: int,
         interests: Sequence[SubscribedFilter],
         caller: Caller,
+        judged: JudgedAhead | None = None,
     ) -> list[SubscribedFilter]:
-        """Resume a suspended subscription with a new one.
+        """Resume a suspended subscription with a new one; ``judged`` is of ``judge_ahead``.
 
         Returns the interests that are no longer authorised; they are left out.
         """
+        known = judged.errors if judged is not None and self._holds(judged, caller) else {}
         allowed: list[SubscribedFilter] = []
         refused: list[tuple[SubscribedFilter, Error]] = []
         anew: dict[str, list[SubscribedFilter]] = {}
         for interest in interests:
             before = interest.query
             try:
-                self._authorise(interest, caller)
+                if interest not in known:
+                    self._authorise(interest, caller)
+                    interest.sources = []
+                elif (error := known[interest]) is not None:
+                    raise error
                 self.views.enter(subscription, interest)
             except Error as error:
                 refused.append((interest, error))
@@ -236,6 +277,10 @@ class Watching(Seams):
         for reason, some in anew.items():
             subscription.begin_anew(some, reason)
         return _left_out(refused, caller)
+
+    def _holds(self, judged: JudgedAhead, caller: Caller) -> bool:
+        """Whether what was judged is still so: rights may have changed since."""
+        return judged.caller == caller and judged.revision == self.reauthorization.revision
 
     def open_stream(
         self, topic: str, caller: Caller, interest: SubscribedFilter | None = None

@@ -218,8 +218,10 @@ class CatchUp:
         self._progress.doubt = max((interest.doubt for interest in interests), default=0)
         waiting, client_id = self.backfill.waiting, self._cursor.client_id
         for interest in interests:
-            interest.sources = self._reader.sources_of(interest)
-            self.put(interest)
+            interest.sources = interest.sources or self._reader.sources_of(interest)
+        self.interests.put_all(interests)
+        self.interests.generation += 1
+        for interest in interests:
             if interest.is_window:
                 self.backfill.go_on(interest, position, self._reader.announced())
                 continue

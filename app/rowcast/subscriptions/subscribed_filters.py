@@ -15,7 +15,7 @@ complete then was complete during the read.
 The module knows topics and positions, but neither queues nor pages nor readers.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from rowcast.core.bounded import ClearedCache
@@ -107,6 +107,15 @@ class SubscribedFilters:
 
     def put(self, interest: SubscribedFilter) -> None:
         """Add an interest, or replace the one of the same filter."""
+        self.put_all((interest,))
+
+    def put_all(self, interests: Sequence[SubscribedFilter]) -> None:
+        """Add or replace several; what was found before is forgotten once."""
+        for interest in interests:
+            self._put(interest)
+        self._changed()
+
+    def _put(self, interest: SubscribedFilter) -> None:
         if (known := self._by_filter.get(interest.topics.text)) is not None:
             self._forget_asked(known)
         self._by_filter[interest.topics.text] = interest
@@ -126,7 +135,6 @@ class SubscribedFilters:
             others = (TopicFilter.below(table.path or "") for table in interest.query.related)
             for source in (interest.query.source, *others):
                 self._queried[source.text] = source
-        self._changed()
 
     def pop(self, text: str) -> SubscribedFilter | None:
         """Remove and return an interest."""

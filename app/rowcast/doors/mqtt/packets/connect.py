@@ -32,6 +32,7 @@ from rowcast.doors.mqtt.sessions import wills
 from rowcast.doors.mqtt.sessions.session import ANONYMOUS, NEVER, Session
 from rowcast.doors.mqtt.sessions.sharing import Sharing
 from rowcast.features.shared_subscriptions.group_table import Groups
+from rowcast.kernel.watching import JudgedAhead
 from rowcast.mqtt.aliases import Aliases
 from rowcast.mqtt.packets import MQTT_5, Connack, Connect, Will
 from rowcast.mqtt.reasons import PacketType, Reason
@@ -99,14 +100,12 @@ async def _accept(client: "Client", packet: Connect, known: Caller | None) -> No
     session, present = _session(client, packet, client_id)
     if session.unsaved:  # the end of a previous session must be on disk, too
         await _keep(client, session, present=present)
-    if present:
-        await read_again(client, session)
-        await ask_subscriptions(client, session, caller)
+    judged = await _go_on(client, session, caller) if present else None
     if client.closing or session.client is not client:  # lost, or taken over, meanwhile
         return
     _welcome(client, packet, proof, present=present)
     caller = client.caller or caller
-    _watch(client, session, caller)
+    _watch(client, session, caller, judged)
     if not present:
         await auto_subscribe(client, session, caller)
     if session.client is client:
@@ -138,6 +137,13 @@ async def _identified(
         raise Violation(*refusal)
     await ask_connect(client, packet, caller)
     return caller, proof
+
+
+async def _go_on(client: "Client", session: Session, caller: Caller) -> JudgedAhead | None:
+    """Prepare a session that exists for its new connection; return what was judged ahead."""
+    await read_again(client, session)
+    await ask_subscriptions(client, session, caller)
+    return await client.broker.kernel.judge_ahead(session.filters, caller)
 
 
 async def _keep(client: "Client", session: Session, *, present: bool) -> None:
@@ -297,7 +303,7 @@ def _will(client: "Client", will: Will | None) -> Will | None:
     return will
 
 
-def _watch(client: "Client", session: Session, caller: Caller) -> None:
+def _watch(client: "Client", session: Session, caller: Caller, judged: JudgedAhead | None) -> None:
     """Start the session's live cursor, at its position or at the head."""
     broker, form = client.broker, cast("DeliveryFormat", client.form)
     subscription = session.subscription = _cursor(client, session)
@@ -321,7 +327,7 @@ def _watch(client: "Client", session: Session, caller: Caller) -> None:
     for interest in session.filters:
         interest.form = _of_version(client, cast("DeliveryFormat", interest.form), form.version)
     filters, session.filters = session.filters, []
-    refused = broker.kernel.resume(session.subscription, session.position, filters, caller)
+    refused = broker.kernel.resume(session.subscription, session.position, filters, caller, judged)
     for interest in refused:
         broker.forget_filter(session, interest)
     client.ready()
