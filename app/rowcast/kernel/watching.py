@@ -5,7 +5,7 @@ that go on. Whoever has several interests has one subscription, whose caller and
 """
 
 import logging
-from collections.abc import AsyncIterable, Sequence
+from collections.abc import AsyncIterable, Mapping, Sequence
 from typing import NamedTuple
 
 from rowcast.core.callers import Caller
@@ -258,11 +258,7 @@ class Watching(Seams):
         for interest in interests:
             before = interest.query
             try:
-                if interest not in known:
-                    self._authorise(interest, caller)
-                    interest.sources = []
-                elif (error := known[interest]) is not None:
-                    raise error
+                self._judge(interest, caller, known)
                 self.views.enter(subscription, interest)
             except Error as error:
                 refused.append((interest, error))
@@ -277,6 +273,19 @@ class Watching(Seams):
         for reason, some in anew.items():
             subscription.begin_anew(some, reason)
         return _left_out(refused, caller)
+
+    def _judge(
+        self,
+        interest: SubscribedFilter,
+        caller: Caller,
+        known: Mapping[SubscribedFilter, Error | None],
+    ) -> None:
+        """Raise unless a caller may go on with an interest; of ``known`` ones it was judged."""
+        if interest not in known:
+            self._authorise(interest, caller)
+            interest.sources = []
+        elif (error := known[interest]) is not None:
+            raise error
 
     def _holds(self, judged: JudgedAhead, caller: Caller) -> bool:
         """Whether what was judged is still so: rights may have changed since."""
