@@ -103,7 +103,7 @@ class MemoryStore:
         """Up to where the events of branches are gone whose tables were dropped."""
         self._states: dict[str, dict[str, bytes]] = {}
         self._reserved = self._last_version = self._applied = 0
-        self.fault, self.missing = cast("Fault | None", None), lambda _after, _until: 0
+        self.fault, self.missing_numbers = cast("Fault | None", None), lambda _after, _until: 0
         """Asked with the name of a method of the writer before it changes anything."""
 
     @property

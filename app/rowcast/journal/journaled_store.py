@@ -369,7 +369,7 @@ class JournaledStore:
         """Return the number up to which numbers are reserved."""
         return self._reserved
 
-    def missing(self, after: int, until: int) -> int:
+    def missing_numbers(self, after: int, until: int) -> int:
         """Return how many numbers after one, up to another, no event has."""
         return self._gaps.missing(after, until)
 

@@ -156,7 +156,7 @@ class Appends(Head, Protocol):
         ``first`` is the number of the next event, 0 if it is not known: those before are a gap.
         """
 
-    def missing(self, after: int, until: int) -> int:
+    def missing_numbers(self, after: int, until: int) -> int:
         """Return how many numbers after one, up to another, no event has; does not block."""
 
     def return_versions(self, version: int) -> None:

@@ -307,8 +307,9 @@ class Committer(StagedCommits):
 
         Numbers that no event has are not counted (``core/number_gaps.py``).
         """
-        numbers = self.announced - position
-        return numbers - self._store.missing(position, self.announced) if numbers > 0 else 0
+        last = self.announced
+        numbers = last - position
+        return numbers - self._store.missing_numbers(position, last) if numbers > 0 else 0
 
     async def until_reached(self, number: int) -> None:
         """Wait until a cursor of another process can be judged: here there is none."""
