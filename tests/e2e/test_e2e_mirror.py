@@ -13,6 +13,8 @@ import psycopg
 import pytest
 
 from postgres_server import PASSWORD, running_postgres
+from rowcast.features.mirror.database import MirrorDatabase
+from rowcast.schema import parse_schema
 from serving import PATIENCE_SECONDS, Server, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(5 * PATIENCE_SECONDS)]
@@ -262,3 +264,50 @@ def test_a_second_server_is_kept_out_and_a_database_that_is_away_is_told(tmp_pat
         assert 1 == state(writes)["behind"]  # what others have written is not its lag
         database.start()
         wait_until(lambda: "following" in {state(one)["state"] for one in servers}, "it goes on")
+
+
+def test_a_constraint_that_somebody_has_added_stops_its_table_alone(tmp_path, database):
+    """Until it is dropped: then the next start fills the copy again."""
+    with Server(tmp_path, SCHEMA, settings=settings(database, "bound")) as server:
+        server.request("PUT", "/Sensor/1", json={"name": "a"}).raise_for_status()
+        wait_until(lambda: database.ask('SELECT count(*) FROM bound."Sensor"'), "it is there")
+        database.ask('ALTER TABLE bound."Sensor" ADD UNIQUE (name)')
+        for path, value in (
+            ("/Sensor/2", {"name": "a"}),
+            ("/shop/orders/1", {"user": "u"}),
+            ("/Sensor/3", {"name": "c"}),
+            ("/shop/orders/2", {"user": "u"}),
+        ):
+            server.request("PUT", path, json=value).raise_for_status()
+        wait_until(lambda: database.ask('SELECT count(*) FROM bound."Order"') == 2, "both are")
+        wait_until(lambda: not state(server)["behind"], "it follows")
+        told = state(server)
+        assert ("following", ["Sensor"]) == (told["state"], list(told["stopped"]))
+        assert "unique constraint" in told["stopped"]["Sensor"]
+        assert "stopped following Sensor" in server.log
+        assert database.ask('SELECT count(*) FROM bound."Sensor"') == 1
+        server.stop()
+        server.start()
+        wait_until(lambda: state(server)["stopped"], "it was tried again")
+        database.ask('ALTER TABLE bound."Sensor" DROP CONSTRAINT "Sensor_name_key"')
+        server.stop()
+        server.start()
+        assert set(until_equal(server, database, "bound")) == {"1", "2", "3"}
+        assert state(server)["stopped"] == {}
+
+
+def test_rows_of_an_earlier_filling_go_some_at_a_time(database):
+    tables = parse_schema(SCHEMA).tables
+    mirror = MirrorDatabase(database.url, "swept", tables)
+    mirror.open()
+    first = mirror.begin_filling()
+    row = {"_version": 1, "_position": 1, "_more": None, "no": None, "user": "u"}
+    mirror.fill("Order", [row | {"_key": str(key)} for key in range(7)], first)
+    second = mirror.begin_filling()
+    mirror.fill("Order", [row | {"_key": "3"}], second)
+    counted, last = [], ""
+    while last is not None:
+        last = mirror.sweep("Order", second, last or None, 2)
+        counted.append(database.ask('SELECT count(*) FROM swept."Order"'))
+    assert counted == [5, 4, 2, 1, 1]
+    mirror.close()

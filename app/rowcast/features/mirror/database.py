@@ -9,14 +9,14 @@ import json
 import logging
 import os
 import socket
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Final, NamedTuple
 from zlib import crc32
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError, SQLAlchemyError
 
 from rowcast.core.errors import Code, Error
 from rowcast.core.tables import Table
@@ -44,6 +44,8 @@ STATEMENT_SECONDS: Final = 60
 """For one statement: a table that somebody has locked holds up the mirror, and nobody else."""
 
 
+SWEEP_ROWS: Final = 10_000
+"""Rows of a copy that one statement looks at for those of an earlier filling: under a second."""
 LIMIT_EXCEEDED: Final = "54"
 """The class of error codes of PostgreSQL for a row that is too large for an index, or a page."""
 KEEPALIVES: Final = {"idle": 10, "interval": 5, "count": 3}
@@ -84,6 +86,8 @@ class MirrorDatabase:
         self._metadata = metadata
         self.refused = 0
         """Rows that the database did not take, since the start of the server."""
+        self.stopped: dict[str, str] = {}
+        """Why a table is not followed any more, by name; each connection tries them again."""
         self._engine = _engine_of(address)
         self._link: sa.Connection | None = None
 
@@ -92,6 +96,7 @@ class MirrorDatabase:
     def open(self) -> Place:
         """Connect, make what is missing, and return what is there. Raises BUSY."""
         self.close()
+        self.stopped.clear()
         try:
             self._link = link = self._engine.connect()
             if not link.scalar(sa.select(sa.func.pg_try_advisory_lock(self._lock))):
@@ -189,19 +194,38 @@ class MirrorDatabase:
     def fill(self, name: str, rows: Iterable[Row], generation: int) -> None:
         """Write records as they are at the position of a filling. Raises BUSY."""
         link = self._linked()
+        if name in self.stopped:
+            return
         try:
-            with link.begin():
+            with link.begin(), self._alone(link, name):
                 self._write(link, self.copies[name], rows, generation)
         except SQLAlchemyError as error:
             raise _failed(error) from error
 
+    def sweep(self, name: str, generation: int, after: str | None, rows: int) -> str | None:
+        """Remove what is of an earlier filling among the next rows of a copy, by key.
+
+        Returns the last key it has looked at, None at the end. Raises BUSY.
+        """
+        link, copy = self._linked(), self.copies[name]
+        key, last = copy.c[KEY], None
+        following = sa.true() if after is None else key > after
+        some = sa.select(key).where(following).order_by(key).limit(rows).subquery()
+        try:
+            with link.begin(), self._alone(link, name):
+                last = link.scalar(sa.select(sa.func.max(some.c[KEY])))
+                if last is not None:
+                    old = copy.c[GENERATION] != generation
+                    link.execute(copy.delete().where(following, key <= last, old))
+        except SQLAlchemyError as error:
+            raise _failed(error) from error
+        return last if name not in self.stopped else None
+
     def filled(self, place: Place) -> None:
-        """End a filling: what is of an earlier one goes. Raises BUSY."""
+        """End a filling. Raises BUSY."""
         link = self._linked()
         try:
             with link.begin():
-                for copy in self.copies.values():
-                    link.execute(copy.delete().where(copy.c[GENERATION] != place.generation))
                 self._move(link, place)
         except SQLAlchemyError as error:
             raise _failed(error) from error
@@ -223,15 +247,49 @@ class MirrorDatabase:
                 ):
                     raise Error(Code.CONFLICT, "the mirror is at another position: it is looked up")
                 for name, rows in changes.items():
-                    copy = self.copies[name]
-                    gone = [key for key, row in rows.items() if row is None]
-                    if gone:
-                        link.execute(copy.delete().where(copy.c[KEY].in_(gone)))
-                    kept = [row for row in rows.values() if row is not None]
-                    self._write(link, copy, kept, after.generation)
+                    if name in self.stopped:
+                        continue
+                    with self._alone(link, name):
+                        self._change(link, self.copies[name], rows, after.generation)
                 self._move(link, after)
         except SQLAlchemyError as error:
             raise _failed(error) from error
+
+    @contextmanager
+    def _alone(self, link: sa.Connection, name: str) -> Iterator[None]:
+        """Change one copy; a constraint that somebody has given it stops this copy alone.
+
+        A row cannot be left out for it: one that takes a value which another gives up in the same
+        transaction would be missing for good.
+        """
+        try:
+            with link.begin_nested():
+                yield
+        except IntegrityError as error:
+            self._stop(link, name, _reason(error))
+
+    def _stop(self, link: sa.Connection, name: str, why: str) -> None:
+        """Follow a table no more, and note that its copy has to be filled again."""
+        self.stopped[name] = why
+        log.error(
+            "the mirror has stopped following %s, the others go on: a constraint of its copy in "
+            "PostgreSQL refuses a record: %s; drop the constraint, and start the server again",
+            name, why,
+        )  # fmt: skip
+        known: dict[str, list[str]] = json.loads(
+            link.scalar(sa.select(self._place.c.columns)) or "{}"
+        )
+        known.pop(self.copies[name].name, None)
+        link.execute(self._place.update().values(columns=json.dumps(known)))
+
+    def _change(
+        self, link: sa.Connection, copy: sa.Table, rows: Mapping[str, Row | None], generation: int
+    ) -> None:
+        """Write and remove rows of a copy, by key."""
+        gone = [key for key, row in rows.items() if row is None]
+        if gone:
+            link.execute(copy.delete().where(copy.c[KEY].in_(gone)))
+        self._write(link, copy, [row for row in rows.values() if row is not None], generation)
 
     def _write(
         self, link: sa.Connection, copy: sa.Table, rows: Iterable[Row], generation: int

@@ -21,7 +21,7 @@ from rowcast.core.tables import Table
 from rowcast.core.topics import TopicFilter
 from rowcast.features.mirror.changed_records import ChangedRecords
 from rowcast.features.mirror.columns import KEY, Row, key_of, row_of
-from rowcast.features.mirror.database import STATEMENT_SECONDS, MirrorDatabase, Place
+from rowcast.features.mirror.database import STATEMENT_SECONDS, SWEEP_ROWS, MirrorDatabase, Place
 from rowcast.kernel.kernel import Kernel
 
 log = logging.getLogger("rowcast.mirror")
@@ -106,6 +106,7 @@ class Mirror:
             "tables": sorted(self._by_name),
             "events": self.events,
             "left_out": self._left_out + self._database.refused,
+            "stopped": dict(self._database.stopped),
             "error": self.problem or None,
         }
 
@@ -178,9 +179,18 @@ class Mirror:
                 await self._do(partial(database.fill, table.name, rows, generation))
                 if len(self.changed) >= PAGE_EVENTS and self.changed.covers(position):
                     position = await self._apply_changed(unfilled)
+        for table in self._tables:
+            await self._sweep(table.name, generation)
         place = Place(reader.epoch, position, generation)
         await self._do(partial(database.filled, place))
         self._place = place
+
+    async def _sweep(self, name: str, generation: int) -> None:
+        """Remove the rows of a copy that an earlier filling has left, some at a time."""
+        last: str | None = ""
+        while last is not None:
+            sweep = partial(self._database.sweep, name, generation, last or None, SWEEP_ROWS)
+            last = await self._do(sweep)
 
     async def _records(self, table: Table) -> AsyncIterator[Sequence[Record]]:
         """Yield the records of a table as they are when each page is read.
