@@ -1,7 +1,9 @@
 """The tables of a node of a cluster: which may follow the log, and how they are opened (K12)."""
 
+import os
 import time
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -96,6 +98,21 @@ def test_a_copy_does_not_get_the_write_ahead_log_of_what_it_replaces(tmp_path):
     replace_tables(database, copy)
     assert [path.name for path in tmp_path.iterdir()] == ["rowcast.db"]
     assert database.read_text() == ".fetched"
+
+
+def test_a_copy_is_on_the_disk_before_it_gets_its_name_and_then_the_name(tmp_path, monkeypatch):
+    """A loss of power would leave a database with a part of its content, or none."""
+    database, copy = tmp_path / "rowcast.db", tmp_path / "rowcast.db.fetched"
+    copy.write_text("copy")
+    synced, sync = [], os.fsync
+
+    def noted(handle):
+        synced.append((str(Path(f"/proc/self/fd/{handle}").readlink()), database.exists()))
+        sync(handle)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    replace_tables(database, copy)
+    assert synced == [(str(copy), False), (str(tmp_path), True)]
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ The files beside the database, named after it with ``-spool``, are a copy of wha
 not written yet. They are begun anew each time: the engine and the other nodes have the rest.
 """
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -25,6 +26,7 @@ from rowcast.log.engine import Engine
 from rowcast.log.followed_log import FollowedLog
 from rowcast.log.log import Head
 from rowcast.log.replicated_log import ReplicatedLog, Spool
+from rowcast.log.segment import sync_directory
 from rowcast.store.sql_database import file_of
 from rowcast.store.sqlite import SqlStore
 
@@ -83,10 +85,16 @@ def needs_copy(tables: Tables, engine: Engine) -> str:
 
 
 def replace_tables(database: Path, copy: Path) -> None:
-    """Put a copy in place of a database, whose write-ahead log would be taken as the copy's."""
+    """Put a copy in place of a database, whose write-ahead log would be taken as the copy's.
+
+    On return all of it is on the disk: a loss of power leaves no name with a part of a file.
+    """
+    with copy.open("rb") as opened:
+        os.fsync(opened.fileno())
     for end in ("-wal", "-shm"):
         database.with_name(f"{database.name}{end}").unlink(missing_ok=True)
     copy.rename(database)
+    sync_directory(database.parent)
 
 
 def _settled_bounds(engine: Engine, applied: int, seconds: float) -> tuple[int, int]:
