@@ -433,6 +433,21 @@ def test_a_killed_worker_loses_nothing_and_is_started_again(tmp_path):
         assert acknowledged <= there
 
 
+@pytest.mark.parametrize("edited", ["no schema {", SCHEMA.replace("Dog", "Cat")])
+def test_a_worker_is_started_again_with_the_schema_that_the_server_runs(tmp_path, edited):
+    """Whatever somebody has made of its file: that is for the next start of the server."""
+    with Served(tmp_path) as server:
+        assert put(server, "1", 1).status_code == 201
+        server.schema_file.write_text(edited)
+        for row in server.rows:
+            os.kill(row["pid"], signal.SIGKILL)
+        wait_until(
+            lambda: all(row["ready"] and row["restarts"] for row in server.rows), "all listen again"
+        )
+        assert [row["restarts"] for row in server.rows] == [1, 1]
+        assert server.work("GET", "/Dog/1").status_code == 200
+
+
 def test_workers_end_with_their_server_and_nothing_is_lost(tmp_path):
     server = Served(tmp_path)
     with server:

@@ -64,7 +64,7 @@ from rowcast.program.threads import Threads
 from rowcast.program.workers import Workers, check_workers
 from rowcast.reads.record_cache import RecordCache
 from rowcast.routes.registry import Registry
-from rowcast.schema import load_schema
+from rowcast.schema import Schema, load_schema
 from rowcast.seams.seams import Facts
 from rowcast.store.private import make_directory
 from rowcast.subscriptions.backlog import Overflow
@@ -104,7 +104,7 @@ class Application:
         self._closing = contextlib.AsyncExitStack()
         self.doors = Doors(config, now, self._closing)
         self.workers: Workers | None = None
-        self.schema = schema = load_schema(config.schema_file)
+        self.schema = schema = self._read_schema()
         self.registry = Registry(schema.tables, undeclared=config.topics.undeclared != "reject")
         self._processes = processes or Interpreters()
         self._applier = None if processes is None else partial(spawn_applier, processes)
@@ -115,6 +115,9 @@ class Application:
         _make_directory(config.data)
         self.identity = Identity(config, now, self._threads.check_password)
         self.store = self._open_store()
+
+    def _read_schema(self) -> Schema:
+        return load_schema(self.config.schema_file)
 
     def _load_resources(self) -> None:
         config, models = self.config, Models(self.schema.tables, self.config.database_url)

@@ -29,6 +29,7 @@ from rowcast.program.following import Following, without_topics
 from rowcast.program.operations import end
 from rowcast.program.process import loop_factory, prepare
 from rowcast.program.workers import READY, Ports
+from rowcast.schema import Schema, parse_schema
 from rowcast.store.sqlite import SqlStore
 
 log = logging.getLogger("rowcast.workers")
@@ -37,13 +38,17 @@ log = logging.getLogger("rowcast.workers")
 class Worker(Following):
     """One worker process."""
 
-    def __init__(self, config: Config, ports: Ports, place: Path, node: str) -> None:
-        self._place = place
+    def __init__(self, config: Config, ports: Ports, place: Path, node: str, schema: str) -> None:
+        self._place, self._schema_text = place, schema
         super().__init__(_of_worker(config, ports), node)
         self.doors.shared = True
         self.lost = asyncio.Event()
         """Set when the server has gone."""
         self._frames: Frames | None = None
+
+    def _read_schema(self) -> Schema:
+        """Return the schema that the server runs with; its file may have been edited since."""
+        return parse_schema(self._schema_text, str(self.config.schema_file))
 
     def _open_store(self) -> FollowerStore:
         tables = SqlStore(self.config.database_url, synced=False, lock=False, moves=False)
@@ -106,11 +111,11 @@ def main(orders: int, answers: int) -> None:
     """Run the process, with handles of its order and of where to tell that it listens."""
     gc.disable()  # until ready, as the server does
     with os.fdopen(orders, "rb") as order:
-        config, ports, place, node = pickle.load(order)  # noqa: S301 - of our own parent
+        config, ports, place, node, schema = pickle.load(order)  # noqa: S301 - of our own parent
     prepare(config)
     try:
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
-            runner.run(_run(partial(Worker, config, ports, Path(place), node), answers))
+            runner.run(_run(partial(Worker, config, ports, Path(place), node, schema), answers))
     except Error as error:
         log.error("a worker cannot start: %s", error.full)  # noqa: TRY400 - the sentence is all
         sys.exit(1)

@@ -40,7 +40,10 @@ from rowcast.schema.schema import Schema
 log = logging.getLogger("rowcast.workers")
 
 RESTART_SECONDS: Final = 1.0
-"""Before a worker that has ended is started again, so that one that fails at once costs little."""
+"""Before a worker that has ended is started again."""
+RESTART_SECONDS_MAX: Final = 30.0
+"""The same of one that has failed several times before it listened: each time costs a second of a
+core, and what is wrong has to be mended by somebody."""
 START_SECONDS: Final = 60.0
 """Until a worker listens, on a busy machine: where it is no fork, it imports the server."""
 SOCKET: Final = "workers.sock"
@@ -79,13 +82,12 @@ class Workers:
     ) -> None:
         self._config = config
         self._kept: list[socket.socket] = []
-        self._tables = {table.name: table for table in schema.tables}
+        self._schema = schema.text
+        tables = {table.name: table for table in schema.tables}
         committer = kernel.committer
         assert isinstance(committer, SequencingCommitter)  # noqa: S101 - ``main.py`` has made it
         self._kernel = kernel
-        self._links = SequencerLinks(
-            committer, store, store.log, self._tables.get, schema=schema.text
-        )
+        self._links = SequencerLinks(committer, store, store.log, tables.get, schema=schema.text)
         self._socket = SequencerSocket(config.data / SOCKET, self._links)
         FilterSender(kernel.durable, self._links, schema.tables)
         self._links.on_events.append(UnloggedEvents(committer, self._links.pass_on).take)
@@ -147,7 +149,7 @@ class Workers:
     async def _watch(self, index: int) -> None:
         """Start a worker again and again."""
         loop, ready = self._loop, self._ready[index]
-        thread = SingleThread(f"worker-{index}")
+        thread, wait = SingleThread(f"worker-{index}"), RESTART_SECONDS / 2
 
         def listens() -> None:
             loop.call_soon_threadsafe(ready.set)
@@ -155,12 +157,13 @@ class Workers:
         try:
             while not self._stopping:
                 code = await loop.run_in_executor(thread, self._live, index, listens)
+                wait = RESTART_SECONDS if ready.is_set() else min(2 * wait, RESTART_SECONDS_MAX)
                 ready.clear()
                 if self._stopping:
                     return
                 self.restarts[index] += 1
-                log.error("worker %d has ended (%d) and is started again", index, code)
-                await asyncio.sleep(RESTART_SECONDS)
+                log.error("worker %d has ended (%d); it is started in %g s", index, code, wait)
+                await asyncio.sleep(wait)
         finally:
             thread.shutdown(wait=False)
 
@@ -182,7 +185,9 @@ class Workers:
             if self._stopping:  # it was not among those that were told
                 process.kill()
             node = f"worker{index}/{secrets.token_hex(8)}"
-            order = pickle.dumps((self._config, self.ports, str(self._socket.place), node))
+            order = pickle.dumps(
+                (self._config, self.ports, str(self._socket.place), node, self._schema)
+            )
             try:
                 orders.write(order)
                 orders.close()
