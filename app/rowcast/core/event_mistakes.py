@@ -1,8 +1,9 @@
-"""What is wrong with an event that code of the project has made, such as a hook.
+"""What is wrong with an event, such as one that a hook has made.
 
 The log takes exact types, and refuses to read anything else: an event with a text as its payload,
 or with a QoS that there is not, would be appended and then keep the tables from following, at each
-later start, too. So it is found before it is written.
+later start, too. So it is found before it is written: by ``log/batch_content.py`` for all who
+write, and before that where a better error can be told.
 """
 
 from typing import Final
@@ -11,6 +12,10 @@ from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, Event
 
 _KINDS: Final = frozenset({PUT, PATCH, DELETE, MESSAGE})
 _QOS: Final = frozenset({0, 1, 2})
+_LEAVES: Final = (str, int, float, bytes, bytearray, memoryview, type(None))
+_PROPERTIES: Final = "a map whose names are text and whose values are text, numbers, bytes or lists"
+_DEPTH_MAX: Final = 32
+"""Levels of lists and maps in properties: those of MQTT have two."""
 
 
 def mistake_in(event: Event) -> str:
@@ -22,7 +27,7 @@ def mistake_in(event: Event) -> str:
         ("content_type", _is_text_or_none(event.content_type), "text or None"),
         ("qos", event.qos in _QOS and _is_whole(event.qos), "0, 1 or 2"),
         ("client", isinstance(event.client, str), "text"),
-        ("properties", _are_properties(event.properties), "a map whose names are text, or None"),
+        ("properties", _are_properties(event.properties), f"{_PROPERTIES}, or None"),
         ("expires_at", _is_number(event.expires_at), "seconds since 1970, or 0 for never"),
     ):
         if not fits:
@@ -43,9 +48,17 @@ def _is_whole(value: object) -> bool:
 
 
 def _are_properties(value: object) -> bool:
-    return value is None or (
-        isinstance(value, dict) and all(isinstance(name, str) for name in value)
-    )
+    return value is None or (isinstance(value, dict) and _is_plain(value, _DEPTH_MAX))
+
+
+def _is_plain(value: object, depth: int) -> bool:
+    """Whether MessagePack gives back a value as it takes it, in so many levels."""
+    if isinstance(value, dict):
+        names = all(isinstance(name, str) for name in value)
+        return depth > 0 and names and all(_is_plain(item, depth - 1) for item in value.values())
+    if isinstance(value, list | tuple):
+        return depth > 0 and all(_is_plain(item, depth - 1) for item in value)
+    return isinstance(value, _LEAVES)
 
 
 def _named(value: object) -> str:

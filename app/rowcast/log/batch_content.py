@@ -13,6 +13,7 @@ from typing import Final, NamedTuple, cast
 import msgpack  # type: ignore[import-untyped]
 
 from rowcast.core.errors import Code, Error
+from rowcast.core.event_mistakes import mistake_in
 from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, Event
 from rowcast.core.facts import Change
 from rowcast.core.tables import Table
@@ -56,6 +57,12 @@ _EventPart = tuple[
 _CHANGE_TYPES: Final = (str, str, (bytes, type(None)))
 _KNOWN_CHANGES: Final = frozenset({(str, str, bytes), (str, str, type(None))})
 """The same of changes of facts."""
+_PLAIN: Final = frozenset({str, int, float, bool, bytes, type(None)})
+"""Types of values of properties that need no second look: they contain nothing."""
+_NAMES: Final = frozenset({str})
+_USUAL: Final = frozenset({(str, bytes, kind, int, str) for kind in (str, type(None))})
+"""Types of topic, payload, content type, QoS and client of nearly every event."""
+_QOS: Final = frozenset({0, 1, 2})
 _CODE_OF: Final = {kind: code for code, kind in enumerate(KINDS)}
 
 
@@ -91,30 +98,55 @@ class Content(NamedTuple):
 
 
 def encode_content(content: Content, first: int) -> bytes:
-    """Return the bytes of a batch's content; ``first`` is the number of its first event."""
+    """Return the bytes of a batch's content; ``first`` is the number of its first event.
+
+    Raises INVALID for what ``decode_content`` would refuse: once it is in the log, no table could
+    follow it any more. What is looked at first is cheap, and true of nearly every event.
+    """
     events, changes, operations, origins = content
     encoded: list[tuple[object, ...]] = []
     for event in events:
-        table = event.table
+        table, kept, text, more = event.table, event.payload, event.content_type, event.properties
+        kinds = type(event.topic), type(kept), type(text), type(event.qos), type(event.client)
+        wrong = type(event.expires_at) is not float or (more is not None and _may_be_wrong(more))
+        if wrong or kinds not in _USUAL or event.qos not in _QOS:
+            _check_event(event)
         encoded.append(
             (
                 event.topic,
                 _CODE_OF[event.kind],
-                event.payload,
-                event.content_type,
+                kept,
+                text,
                 event.qos | RETAIN_FLAG if event.retain else event.qos,
                 None if table is None else table.name,
                 event.client,
-                event.properties,
+                more,
                 event.expires_at,
                 event.seq - first,
                 event.version,
             )
         )
+    if changes and not _KNOWN_CHANGES.issuperset([tuple(map(type, item)) for item in changes]):
+        raise Error(Code.INVALID, "a fact has text as its owner and name, and bytes as its value")
     done = [(item.name, item.arguments) for item in operations] if operations else ()
     parts = (encoded, list(changes), done)
     packed: bytes = msgpack.packb((*parts, origins) if origins else parts)
     return packed
+
+
+def _may_be_wrong(properties: object) -> bool:
+    """Whether properties need a look at what is in their values, as those with lists do."""
+    return (
+        type(properties) is not dict
+        or not _NAMES.issuperset(map(type, properties))
+        or not _PLAIN.issuperset(map(type, properties.values()))
+    )
+
+
+def _check_event(event: Event) -> None:
+    """Raise INVALID for an event that cannot be read again."""
+    if mistake := mistake_in(event):
+        raise Error(Code.INVALID, f"an event cannot be logged: its {mistake}")
 
 
 def decode_content(body: bytes, first: int, table_of: TableOf) -> Content:
