@@ -46,6 +46,11 @@ class Group:
         self.keepers.pop(node, None)
 
 
+def at(name):
+    """Return the address of a node."""
+    return f"10.0.0.1:{6000 + ord(name)}"
+
+
 class World:
     """Node ``a`` numbers, and the others follow; ``d`` waits."""
 
@@ -53,7 +58,7 @@ class World:
         self.sent = {name: HEAD for name in nodes if name != "a"}
         self.links = SimpleNamespace(sent=lambda: dict(self.sent), connected=lambda: self.sent)
         self.group = Group(servers or nodes, keepers)
-        addresses = {name: f"10.0.0.1:{6000 + ord(name)}" for name in nodes}
+        addresses = {name: at(name) for name in nodes}
         self.changes = NodeChanges(
             self.group, addresses, self.links, lambda: HEAD, "a", step_seconds=0.0
         )
@@ -65,7 +70,7 @@ class World:
         return self
 
     async def join(self, name):
-        await self.changes.join(name, "10.0.0.4:6222")
+        await self.changes.join(name, at(name))
 
     async def refused(self, doing, words, code=Code.CONFLICT):
         """Check that a change is refused, and that nothing was done."""
@@ -158,6 +163,8 @@ async def test_what_makes_no_sense_is_refused():
     world = World()
     await world.refused(world.join("d"), "node d is not there; start it")
     await world.refused(world.changes.join("d", "nowhere"), "NAME=HOST:PORT", Code.INVALID)
+    await world.refused(world.changes.join("d", at("b")), f"{at('b')} is the address of node b")
+    await world.refused(world.changes.join("b", "10.0.0.9:6222"), f"node b is listed at {at('b')}")
     await world.refused(world.changes.leave("x"), "no node 'x'", Code.NOT_FOUND)
     await world.refused(world.changes.leave("a"), "node a is the sequencer; stop it")
     await world.refused(world.changes.leave("b"), "node b runs; stop it first")

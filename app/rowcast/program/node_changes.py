@@ -81,6 +81,7 @@ class NodeChanges:
         parse_peer(f"{node}={address}")
         async with self._one:
             group, standing = await self._look()
+            self._check_address(node, address)
             wanted = self.nodes | {node: address}
             if len(wanted) > NODES_MAX:
                 raise _refused(f"a cluster has {NODES_MAX} nodes at most")
@@ -118,6 +119,21 @@ class NodeChanges:
             await asyncio.to_thread(group.remove, node)
             log.warning("node %s has left: the nodes are %s", node, ", ".join(wanted))
             await self._copy(group)
+
+    def _check_address(self, node: str, address: str) -> None:
+        """Raise CONFLICT for an address other than the one listed, and for one of another node.
+
+        The nodes would look for it there from their next start on, and not find it.
+        """
+        known = self.nodes.get(node, address)
+        if known != address:
+            raise _refused(
+                f"node {node} is listed at {known}; start it there, or have it leave first and "
+                "join again with its new address"
+            )
+        for other, at in self.nodes.items():
+            if other != node and at == address:
+                raise _refused(f"{address} is the address of node {other}; give {node} its own")
 
     def _check_leaving(self, standing: Standing, node: str) -> None:
         if node not in self.nodes and node not in standing.servers:
