@@ -6,7 +6,12 @@ Its snapshot is what the rows were computed from, so that they can be computed a
 import asyncio
 
 import pytest
-from test_derived import World, some
+from test_derived import SCHEMA, Plan, World, some
+
+from build import Server
+from rowcast.features.derived.feature import DerivedTables
+from rowcast.features.derived.places import RunPlaces
+from rowcast.schema import parse_schema
 
 
 @pytest.fixture
@@ -74,3 +79,27 @@ async def test_w4_a_fact_of_an_earlier_version_has_its_last_run(world):
     world.job.done_run = None
     world.job.restore(older)
     assert 1 == world.job.done_run
+
+
+def test_runs_of_tables_that_are_derived_no_more_go(tmp_path):
+    """And nothing else: files of jobs may be in the same directory."""
+    made = ("Mean/3/snapshot", "Gone/1/snapshot", "Gone/2", "package/7", "package/code", "empty")
+    for name in made:
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "job.py").write_text("")
+    (tmp_path / "linked").symlink_to(tmp_path / "package")
+    RunPlaces.forget_others(tmp_path, {"Mean"})
+    left = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*"))
+    assert left == ["Mean", "Mean/3", "Mean/3/snapshot", "empty", "job.py", "linked", "package",
+                    "package/7", "package/code"]  # fmt: skip
+    RunPlaces.forget_others(tmp_path / "absent", set())
+
+
+@pytest.mark.parametrize("derived", [True, False])
+async def test_a_start_removes_runs_of_tables_that_left_the_schema(derived, tmp_path):
+    (tmp_path / "Gone/1").mkdir(parents=True)
+    tables = parse_schema(SCHEMA).tables if derived else ()
+    feature = DerivedTables(tables, Plan(tmp_path))
+    feature.install(Server(tables).kernel)
+    await feature.start()
+    assert not (tmp_path / "Gone").exists()

@@ -1,10 +1,12 @@
 """The feature: runs the jobs of derived tables, and refuses other writers of them (W4)."""
 
+import asyncio
 from collections.abc import Sequence
 
 from rowcast.core.tables import Table
 from rowcast.features.derived.job import OWNER
 from rowcast.features.derived.jobs import Jobs
+from rowcast.features.derived.places import RunPlaces
 from rowcast.features.derived.run import Plan
 from rowcast.features.derived.writing import only_its_job
 from rowcast.kernel.feature import Background, Feature
@@ -36,6 +38,9 @@ class DerivedTables(Feature):
 
     async def start(self) -> None:
         """Look at what killed runs left behind."""
+        if self._plan is not None:
+            names = {table.name for table in self._tables}
+            await asyncio.to_thread(RunPlaces.forget_others, self._plan.root, names)
         if self.jobs is not None:
             await self.jobs.start()
 

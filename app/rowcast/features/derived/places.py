@@ -1,6 +1,7 @@
 """The directories of runs: each run has one of its own, so that none reads what another wrote."""
 
 import shutil
+from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
@@ -34,6 +35,19 @@ class RunPlaces:
                     shutil.rmtree(place, ignore_errors=True)
 
     @staticmethod
+    def forget_others(root: Path, tables: Collection[str]) -> None:
+        """Remove the directories of tables that are not derived any more.
+
+        Only those that have runs and nothing else: files of jobs may be beside them.
+        """
+        for place in root.iterdir() if root.is_dir() else ():
+            if place.name in tables or not _is_directory(place):
+                continue
+            runs = list(place.iterdir())
+            if runs and all(run.name.isdecimal() and _is_directory(run) for run in runs):
+                shutil.rmtree(place, ignore_errors=True)
+
+    @staticmethod
     def snapshot_of(place: Path) -> Path:
         """Return the snapshot in the directory of a run; raises NOT_FOUND."""
         made = [item for item in (place / SNAPSHOT).iterdir() if (item / "manifest.json").is_file()]
@@ -41,3 +55,7 @@ class RunPlaces:
         if len(found) != 1:
             raise Error(Code.NOT_FOUND, "the snapshot of the run is not there")
         return found[0]
+
+
+def _is_directory(place: Path) -> bool:
+    return place.is_dir() and not place.is_symlink()
