@@ -219,6 +219,8 @@ def list_snapshots(
 ) -> None:
     """Print each snapshot: name, time, rows, bytes, tables.
 
+    One whose manifest is damaged is named behind the others, with exit code 1.
+
     Example: rowcast snapshots list
     """
     need_pyarrow()
@@ -226,18 +228,28 @@ def list_snapshots(
     from rowcast_lake.snapshots.shelves import shelf_of  # noqa: PLC0415
 
     shelf = shelf_of(_directory(join_settings(config, {"data": data}), out))
-    newest = shelf.newest()
+    newest, damaged = shelf.newest(), list[str]()
     for name in shelf.names():
-        found = read_manifest(shelf.directory / name)
-        if as_json:
-            more = {"created": found.created, "tables": _tables_of(shelf.directory / name, found)}
-            print_row(_facts(name, found) | more | {"newest": name == newest})
+        try:
+            found = read_manifest(shelf.directory / name)
+        except Error as error:
+            damaged.append(f"{name}: {error.full}")
             continue
-        mark = "*" if name == newest else " "
-        size = f"{found.rows:>12,} rows {found.bytes:>15,} bytes"
-        print(f"{mark} {name}  {found.created}  {size}  {', '.join(found.tables)}")
+        _tell_listed(shelf.directory / name, found, newest=name == newest, as_json=as_json)
     if newest is None:
         print("no snapshot yet; make one with `rowcast export`", file=sys.stderr)
+    if damaged:
+        raise Error(Code.INVALID, "\n".join(damaged))
+
+
+def _tell_listed(place: "Directory", found: "Manifest", *, newest: bool, as_json: bool) -> None:
+    if as_json:
+        more = {"created": found.created, "tables": _tables_of(place, found)}
+        print_row(_facts(place.name, found) | more | {"newest": newest})
+        return
+    size = f"{found.rows:>12,} rows {found.bytes:>15,} bytes"
+    mark = "*" if newest else " "
+    print(f"{mark} {place.name}  {found.created}  {size}  {', '.join(found.tables)}")
 
 
 def _tables_of(place: "Directory", manifest: "Manifest") -> dict[str, dict[str, object]]:

@@ -60,6 +60,21 @@ def test_a_person_exports_lists_verifies_and_removes(world):
         run(world, "snapshots", "verify", "newest")
 
 
+@pytest.mark.parametrize("as_json", [(), ("--json",)])
+def test_a_damaged_snapshot_does_not_hide_the_others_in_the_list(world, as_json):
+    for number in (1, 2, 3):
+        world.put("Dog", str(number), {"name": "Rex"})
+        run(world, "export")
+    names = sorted(path.name for path in world.directory.glob("0*"))
+    (world.directory / names[1] / "manifest.json").write_text("{")
+    result = CliRunner().invoke(command, ["snapshots", "list", *as_json, "--data", str(world.path)])
+    assert 1 == result.exit_code
+    assert [name in result.stdout for name in names] == [True, False, True]
+    assert isinstance(result.exception, Error)
+    assert [name in result.exception.full for name in names] == [False, True, False]
+    assert "is damaged" in result.exception.full
+
+
 def test_a_program_is_told_in_lines_of_json(world):
     """S1: progress, then what was made."""
     world.put("Dog", "1", {"name": "Rex"})
