@@ -124,6 +124,39 @@ def test_c17_it_comes_back_when_the_server_asks():
     assert ("", "[ 7000, 'soon', 8000, 30000, 'soon' ]\n") == (done.stderr, done.stdout)
 
 
+@pytest.mark.parametrize("transport", ["sse", "ws"])
+def test_an_exception_of_the_program_s_own_is_no_lost_connection(server, transport):
+    """C21: each event comes once, on one connection; the exceptions are the program's to see."""
+    script = f"""
+        const {{ Rowcast }} = await import('{CLIENT}')
+        const rows = new Rowcast('{server.url}', {{ transport: '{transport}' }})
+        const told = []
+        process.on('uncaughtException', (error) => told.push(error.message))
+        const onEvent = ({{ value }}) => {{
+          if (!value) return // the mark after what is current
+          told.push(value.n)
+          if (value.n === 3) setTimeout(() => {{
+            console.log(told.join(','))
+            process.exit()
+          }}, 500)
+          throw new Error('own ' + value.n)
+        }}
+        const onState = (state) => {{
+          told.push(state)
+          if (state === 'live') for (const n of [1, 2, 3]) setTimeout(
+            () => rows.put('own/{transport}', {{ n }}, {{ via: 'http' }}), 100 * n)
+          throw new Error('own ' + state)
+        }}
+        rows.subscribe('own/{transport}', onEvent, {{ start: 'new', onState }})"""
+    command = [NODE, WEBSOCKET, "--no-warnings", "--input-type=module", "--eval", script]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    said = ["connecting", "live", "1", "2", "3"]
+    assert "" == done.stderr
+    told = done.stdout.strip().split(",")
+    assert said == [one for one in told if not one.startswith("own ")]
+    assert [f"own {one}" for one in said] == [one for one in told if one.startswith("own ")]
+
+
 def test_it_reads_and_writes_on_conditions(client):
     first = client.call("put", "Dog/a b", {"name": "Rex"})["result"]
     assert 201 == first["status"]

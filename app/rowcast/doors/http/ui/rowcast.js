@@ -1,6 +1,5 @@
 /**
- * Rowcast in a browser, or in Node 20 and later: four files, this one and those that it imports,
- * nothing to build.
+ * Rowcast in a browser, or in Node 20 and later: this file and those that it imports.
  *
  *   const rows = new Rowcast('http://127.0.0.1:9926')  // { token } or { user, password } as well
  *   await rows.put('Dog/1', { name: 'Rex' })
@@ -9,9 +8,9 @@
  *   const dogs = rows.subscribe('Dog/#', ({ topic, value }) => console.log(topic, value))
  *
  * Subscriptions share one WebSocket, or go over SSE. A lost connection is made again, after a pause
- * that grows and has a random part, and goes on at the cursor: nothing is lost or twice. What was
- * not passed on is an event `gap`; after `reset` all begins anew: `snapshot`s, then `current`.
- * Writes go over the WebSocket, too, while it is there (writes.js), else by HTTP.
+ * that grows, and goes on at the cursor: nothing is lost or twice. What was not passed on is an
+ * event `gap`; after `reset` all begins anew: `snapshot`s, then `current`.
+ * Writes use the WebSocket, too, while it is there, else HTTP (writes.js).
  */
 import { Problem, pause, unanswered } from './problem.js'
 import { Socket } from './socket.js'
@@ -25,8 +24,7 @@ const AS_JSON = 'application/json'
 const NO_WEBSOCKET = {
   status: 0,
   code: 'unsupported',
-  title: 'No WebSocket',
-  detail: 'there is no WebSocket here: use Node 22, node --experimental-websocket, or the option WebSocket',
+  detail: 'there is no WebSocket here: use Node 22, or the option WebSocket',
 }
 
 /** The path of a topic; a level `..` would go up one, but for escaped slashes. */
@@ -39,8 +37,8 @@ export function pathOf(topic) {
 
 export class Rowcast {
   /**
-   * Options: `transport` 'ws' or 'sse'; `fetch`, `WebSocket` to use others than global; `pingMs`,
-   * how often a WebSocket is asked whether it is there; the bounds of writes, as in writes.js.
+   * Options: `transport` 'ws' or 'sse'; `fetch`, `WebSocket` to use others than global; `pingMs`
+   * between two pings; the bounds of writes, as in writes.js.
    */
   constructor(url, { token, user, password, transport, ...others } = {}) {
     this.url = (url || globalThis.location?.origin || 'http://127.0.0.1:9926').replace(/\/$/, '')
@@ -146,7 +144,8 @@ export class Rowcast {
 
 class Subscription {
   constructor(client, filter, onEvent, { onState = () => {}, since, ...place }) {
-    Object.assign(this, { client, filter, onEvent, onState, place, cursor: since, failures: 0 })
+    Object.assign(this, { client, filter, place, cursor: since, failures: 0 })
+    Object.assign(this, { onEvent: apart(onEvent), onState: apart(onState) })
     this.connect()
   }
 
@@ -177,7 +176,7 @@ class Subscription {
     const { start, startTime, last, previousCount, from } = this.place
     const place = startTime ?? last ?? previousCount ?? from ?? (start !== 'current' && start)
     if (this.cursor) return
-    // of what was shown in part, something may be gone meanwhile
+    // of what was shown in part, something may be gone
     if (this.anew) this.hear({ kind: 'reset' })
     else if (place || place === 0) this.cursor = position // before the first event, too
   }
@@ -223,6 +222,9 @@ class Subscription {
     this.timer = setTimeout(() => this.stream(), pause(this.failures++, asked))
   }
 }
+
+/** A callback whose exception is no lost connection. */
+const apart = (call) => (...all) => void new Promise((go) => go(call(...all)))
 
 /** Read Server-Sent Events: `take(name, data)` for each. */
 async function readEvents(body, heard, take) {

@@ -1,7 +1,6 @@
 /**
- * One WebSocket for all subscriptions of a client, made again for as long as there are any.
- *
- * While it is live it carries the client's writes, too (writes.js).
+ * One WebSocket for all subscriptions of a client, made again for as long as there are any, and for
+ * its writes (writes.js).
  */
 import { Problem, pause } from './problem.js'
 import { Flight } from './writes.js'
