@@ -32,8 +32,12 @@ T = TypeVar("T")
 class Rowcast:
     """The asyncio client of one server; errors are raised as a Problem.
 
-    ``url`` may contain a name and password before the host and ``@``; ``authority`` is a file of CA
-    certificates to trust besides the system's. Close it, or use it with ``async with``.
+    ``url`` may contain a name and password before the host and ``@``, in place of ``user`` and
+    ``password``; ``token`` is a JWT instead of both. ``format`` of values is ``json``, ``cbor`` or
+    ``msgpack``. ``authority`` is a file of CA certificates to trust besides the system's. For
+    tests: ``transport`` carries requests in place of a socket, ``wait`` sleeps so many seconds
+    before an attempt, ``chance`` is from 0 to 1, the random part of that. Raises an Error for an
+    address, a format or an authority that cannot be used. Close it, or use it with ``async with``.
     """
 
     def __init__(
