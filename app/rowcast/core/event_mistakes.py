@@ -13,7 +13,7 @@ from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, Event
 _KINDS: Final = frozenset({PUT, PATCH, DELETE, MESSAGE})
 _QOS: Final = frozenset({0, 1, 2})
 _LEAVES: Final = (str, int, float, bytes, bytearray, memoryview, type(None))
-_PROPERTIES: Final = "a map whose names are text and whose values are text, numbers, bytes or lists"
+_PLAIN: Final = "a map of text, numbers, bytes, and lists and maps of them"
 _DEPTH_MAX: Final = 32
 """Levels of lists and maps in properties: those of MQTT have two."""
 
@@ -27,7 +27,8 @@ def mistake_in(event: Event) -> str:
         ("content_type", _is_text_or_none(event.content_type), "text or None"),
         ("qos", event.qos in _QOS and _is_whole(event.qos), "0, 1 or 2"),
         ("client", isinstance(event.client, str), "text"),
-        ("properties", _are_properties(event.properties), f"{_PROPERTIES}, or None"),
+        ("properties", _are_properties(event.properties), "a map whose names are text, or None"),
+        ("properties", _is_plain(event.properties, _DEPTH_MAX), _PLAIN),
         ("expires_at", _is_number(event.expires_at), "seconds since 1970, or 0 for never"),
     ):
         if not fits:
@@ -48,7 +49,9 @@ def _is_whole(value: object) -> bool:
 
 
 def _are_properties(value: object) -> bool:
-    return value is None or (isinstance(value, dict) and _is_plain(value, _DEPTH_MAX))
+    return value is None or (
+        isinstance(value, dict) and all(isinstance(name, str) for name in value)
+    )
 
 
 def _is_plain(value: object, depth: int) -> bool:
