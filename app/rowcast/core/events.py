@@ -1,9 +1,9 @@
 """An event: a put, patch, delete or message at one topic. A record is the last put or patch.
 
 The payload is stored unchanged, with its content type, and is decoded on first use; encodings by
-doors (a frame, another media type) are cached in ``encodings`` and shared by all readers, so each
-event is encoded once per format. Because of these two caches the class is not frozen: all other
-fields are set before the event is announced and never changed afterwards.
+doors (a frame, another media type) are cached in ``encodings``, the first frame beside it, and
+shared by all readers, so each event is encoded once per format. Because of these caches the class
+is not frozen: all other fields are set before the event is announced and never changed afterwards.
 """
 
 from typing import Final
@@ -82,7 +82,14 @@ class Event:
     is in seconds since 1970 (UTC), 0 for never.
     """
 
-    __slots__ = FIELDS
+    __slots__ = (*FIELDS, "first_frame", "first_key")
+
+    encodings: dict[object, object] | None
+    """What doors have made of it, by keys of theirs; see ``event_cache``."""
+    first_key: object
+    """The key of ``first_frame``, which most events have alone: it needs no dictionary."""
+    first_frame: bytes | tuple[bytes, bytes]
+    """The first frame that was made of it; it is there once ``first_key`` is not None."""
 
     def __init__(
         self,
@@ -113,7 +120,7 @@ class Event:
         self.seq = seq
         self.version = version
         self.decoded = decoded
-        self.encodings: dict[object, object] | None = None
+        self.encodings = self.first_key = None
 
     def __repr__(self) -> str:
         return f"Event({self.kind} {self.topic!r} seq={self.seq} {self.payload[:60]!r})"
@@ -125,7 +132,7 @@ class Event:
             setattr(copy, name, facts.pop(name) if name in facts else getattr(self, name))
         if facts:
             raise TypeError(f"an event has no {', '.join(facts)}")
-        copy.encodings = None
+        copy.encodings = copy.first_key = None
         if copy.payload is not self.payload or copy.content_type != self.content_type:
             copy.decoded = MISSING
         return copy

@@ -74,19 +74,20 @@ LEGAL: Final[dict[State, frozenset[PacketType]]] = {
 }
 """The packet types that may come in, by state."""
 
-_PLAIN_PUBLISH: Final = {
-    0x30 | dup << 3 | qos << 1 | retain: (qos, bool(retain), bool(dup))
-    for qos in (0, 1, 2)
-    for dup in (0, 1 if qos else 0)
-    for retain in (0, 1)
-}
-"""The legal first bytes of a PUBLISH and their flags (MQTT-3.3.1-2, MQTT-3.3.1-4)."""
 _PUBACK: Final = 0x40
 _PUBREC: Final = 0x50
 _PUBREL: Final = 0x62
 _PUBCOMP: Final = 0x70
 """First bytes of answers that are nearly always two bytes long: success, without properties."""
-_PLAIN_ANSWERS: Final = frozenset({_PUBACK, _PUBREC, _PUBREL, _PUBCOMP})
+_PUBLISH: Final = 1
+_ANSWER: Final = 2
+_KINDS: Final = bytes(
+    _ANSWER
+    if first in {_PUBACK, _PUBREC, _PUBREL, _PUBCOMP}
+    else first >> 4 == 3 and first & 6 != 6 and first & 14 != 8
+    for first in range(256)
+)
+"""By the first byte, whether it is one of these, or a legal PUBLISH (MQTT-3.3.1-2, -4)."""
 _SUCCESS: Final = Reason.SUCCESS
 
 _ONLY_SERVER_SENDS: Final[dict[PacketType, frozenset[str]]] = {
@@ -119,6 +120,8 @@ class Connection:
     __slots__ = (
         "_aliases",
         "_buffer",
+        "_last_raw",
+        "_last_topic",
         "_legal",
         "_needed",
         "_plain",
@@ -131,6 +134,9 @@ class Connection:
         "topic_alias_maximum",
         "version",
     )
+    _last_topic: str | None
+    """That of the last plain PUBLISH, by ``_last_raw``: most often the next one has it, too."""
+    _legal: frozenset[PacketType]
 
     def __init__(
         self,
@@ -154,7 +160,7 @@ class Connection:
         self._topics = ClearedCache(MATCH_CACHE_TOPICS_MAX) if topics is None else topics
         self._aliases: dict[int, str] = {}
         self._buffer, self._needed, self._plain = bytearray(), 0, False
-        self._legal: frozenset[PacketType] = frozenset()
+        self._last_raw, self._last_topic = b"", None
         self.state = State.CLOSED
         if role == "server":
             self._move(State.AWAITS_CONNECT)
@@ -194,7 +200,7 @@ class Connection:
         packets: list[Packet | Violation] = []
         if self._buffer:
             data = self._join(data)
-        append, topics, packet_bytes_max = packets.append, self._topics, self.packet_bytes_max
+        packet_bytes_max = self.packet_bytes_max
         plain, v5, end = self._plain, self.version == MQTT_5, len(data)
         position = publishes = rest_bytes = 0
         while position + 1 < end:
@@ -205,12 +211,11 @@ class Connection:
                 start += 1
             stop = start + size
             if plain and stop <= end and stop - position <= packet_bytes_max:
-                if size > 3 and first in _PLAIN_PUBLISH:
+                kind = _KINDS[first]
+                if size > 3 and kind == _PUBLISH:
                     at = start + 2 + (data[start] << 8 | data[start + 1])
-                    raw = data[start + 2 : at]
-                    topic = topics.get(raw)
-                    if topic is None and at <= stop:
-                        topic = legal_topic(raw, topics)
+                    raw = data[start + 2 : at] if at <= stop else b""
+                    topic = self._last_topic if raw == self._last_raw else self._find(raw)
                     if topic is not None:
                         packet_id = 0
                         if first > 0x31 and at + 2 <= stop:
@@ -222,14 +227,14 @@ class Connection:
                             publishes += 1
                             rest_bytes += stop - at
                             body = data[at + 1 : stop] if v5 else data[at:stop]
-                            qos, retain, dup = _PLAIN_PUBLISH[first]
-                            append(Publish(topic, body, qos, retain, dup, packet_id, None))
+                            qos, retain, dup = first >> 1 & 3, first & 1 == 1, first & 8 == 8
+                            packets.append(Publish(topic, body, qos, retain, dup, packet_id, None))
                             position = stop
                             continue
-                elif size == 2 and first in _PLAIN_ANSWERS:
+                elif size == 2 and kind == _ANSWER:
                     packet_id = data[start] << 8 | data[start + 1]
                     if packet_id:
-                        append(_answer(first, packet_id))
+                        packets.append(_answer(first, packet_id))
                         position = stop
                         continue
             after = self._take(data, position, packets)
@@ -241,6 +246,14 @@ class Connection:
         if position < end:
             self._keep(data, position, packets)
         return packets
+
+    def _find(self, raw: bytes) -> str | None:
+        """Return a legal topic by its bytes, and remember one that is not large; None: illegal."""
+        topic = self._topics.get(raw)
+        if topic is None:
+            return legal_topic(raw, self._topics)
+        self._last_raw, self._last_topic = raw, topic
+        return topic
 
     def _join(self, data: bytes) -> bytes:
         """Return the waiting bytes and the new ones; nothing while they make no whole packet."""
@@ -323,10 +336,8 @@ class Connection:
 
     def _on_connect(self, packet: Connect) -> None:
         self.version = packet.version
-        if packet.properties and "authentication_method" in packet.properties:
-            self._move(State.AUTHENTICATES)
-        else:
-            self._move(State.SERVES)
+        dialogue = packet.properties and "authentication_method" in packet.properties
+        self._move(State.AUTHENTICATES if dialogue else State.SERVES)
 
     def _on_connack(self, packet: Connack) -> None:
         if packet.reason:

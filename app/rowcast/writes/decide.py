@@ -225,4 +225,4 @@ def replace_value(event: Event, shape: CompiledTable | None, value: object) -> N
     event.decoded = value
     event.content_type = media_type
     event.payload = encode(shape.spell(value, media_type) if shape else value, media_type)
-    event.encodings = None
+    event.encodings = event.first_key = None

@@ -14,7 +14,6 @@ from typing import Any, Final
 from rowcast.codecs import CBOR, JSON, MSGPACK, RAW, encode, negotiate
 from rowcast.core.bounded import ClearedCache
 from rowcast.core.clock import WallClock, milliseconds_of
-from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PUT, SNAPSHOT, Event
 from rowcast.core.limits import MATCH_CACHE_TOPICS_MAX, TOPIC_CACHED_BYTES_MAX
 from rowcast.core.meta import meta_of
@@ -104,6 +103,8 @@ class DeliveryFormats:
         self._now = now
         self._forms: dict[tuple[int, str | None, bool, bool], DeliveryFormat] = {}
         self._topics: ClearedCache[str, bytes] = ClearedCache(topics_max)
+        self._topic, self._tail_bytes, self._flags, self._head = "", 0, 0, b""
+        """Of the last frame, what makes its head, and the head: often the next has the same."""
         self._shown: dict[str, tuple[Table, bool]] = {}
         """By name, whether a declared table is shown here with all its attributes."""
 
@@ -129,38 +130,47 @@ class DeliveryFormats:
         return self.form(version, facts["media"], tells_seq=facts["tells"], tells_meta=meta)
 
     def frame(self, event: Event, form: DeliveryFormat, qos: int, retain: bool) -> Frame:
-        """Encode the shared frame of an event, and cache it on the event.
+        """Encode the shared frame of an event, and cache it on the event."""
+        plain = (
+            event.table is None
+            and event.content_type is None
+            and event.properties is None
+            and form.plain
+            and not self._clears_silently
+        )
+        if plain:
+            tail = form.no_properties + event.payload
+        elif event.kind == DELETE and (own := self._expiring(event, form, qos, retain)):
+            return own
+        else:
+            tail = self._record_tail(event, form)
+        flags, size, head = qos << 1 | retain, len(tail), b""
+        if event.topic is self._topic and size == self._tail_bytes and flags == self._flags:
+            head = self._head  # as of the frame before
+        elif plain or tail:
+            head = self._known_head(event, size, flags)
+        if not head or not (plain or tail):
+            head, tail = self._make(event, form, qos, retain, {})
+        frame: Frame = head + tail if head and not qos else (head, tail) if head else UNSENDABLE
+        key = form.keys[qos * 2 + retain]
+        if event.first_key is None:
+            event.first_key, event.first_frame = key, frame
+        elif event.encodings is None:
+            event.encodings = {key: frame}
+        else:
+            event.encodings[key] = frame
+        return frame
 
-        The most frequent case, original bytes, is inlined.
-        """
+    def _known_head(self, event: Event, tail_bytes: int, flags: int) -> bytes:
+        """Return the bytes before the packet identifier, for the next frame too; none: unknown."""
         topic = self._topics.get(event.topic)
         if topic is None and event.kind is SNAPSHOT:
             topic = text(event.topic)  # records read once are not cached (E9)
-        if (
-            topic is None
-            or event.table is not None
-            or event.content_type is not None
-            or event.properties is not None
-            or not form.plain
-            or self._clears_silently
-        ):
-            if event.kind == DELETE and (own := self._expiring(event, form, qos, retain)):
-                return own
-            tail = self._record_tail(event, form) if topic is not None else b""
-            topic = topic if tail else None
-        else:
-            tail = form.no_properties + event.payload
         if topic is None:
-            head, tail = self._make(event, form, qos, retain, {})
-        elif (size := len(topic) + len(tail) + (2 if qos else 0)) < 128:  # as ``_head``, inlined
-            head = _FIRST_BYTES[qos << 1 | retain][size] + topic
-        else:
-            head = _head(topic, len(tail), qos, retain)
-        frame: Frame = head + tail if head and not qos else (head, tail) if head else UNSENDABLE
-        if event.encodings is None:
-            event.encodings = {}
-        event.encodings[form.keys[qos * 2 + retain]] = frame
-        return frame
+            return b""
+        self._topic, self._tail_bytes, self._flags = event.topic, tail_bytes, flags
+        self._head = _head(topic, tail_bytes, flags)
+        return self._head
 
     def _expiring(self, event: Event, form: DeliveryFormat, qos: int, retain: bool) -> Frame | None:
         """Return the frame of a deletion with an expiry, which counts down and so is not shared."""
@@ -295,7 +305,7 @@ class DeliveryFormats:
             properties |= added
             if not properties:
                 tail = form.no_properties + payload
-                return _head(topic, len(tail), qos, retain), tail
+                return _head(topic, len(tail), qos << 1 | retain), tail
             return publish_head_tail(
                 form.version, event.topic, payload, qos, retain, False, properties
             )
@@ -367,10 +377,9 @@ class DeliveryFormats:
         return tuple(told)
 
 
-def _head(topic: bytes, tail_bytes: int, qos: int, retain: bool) -> bytes:
+def _head(topic: bytes, tail_bytes: int, flags: int) -> bytes:
     """Return the bytes before the packet identifier; starts of short packets are precomputed."""
-    size = len(topic) + tail_bytes + (2 if qos else 0)
-    flags = qos << 1 | retain
+    size = len(topic) + tail_bytes + (2 if flags > 1 else 0)
     if size < 128:
         return _FIRST_BYTES[flags][size] + topic
     return bytes((0x30 | flags,)) + varint(size) + topic
@@ -380,14 +389,6 @@ def facts_of(form: DeliveryFormat) -> dict[str, object]:
     """Return a format without the version, as plain values."""
     facts: dict[str, object] = {"media": form.media_type, "tells": form.tells_seq}
     return facts | {"meta": True} if form.tells_meta else facts
-
-
-def is_wanted(users: Mapping[str, str], name: str) -> bool:
-    """Return whether user properties ask for what has this name (A17); raises INVALID."""
-    said = users.get(name, "false")
-    if said not in {"true", "false"}:
-        raise Error(Code.INVALID, f"the user property {name} is true or false, not {said[:40]!r}")
-    return said == "true"
 
 
 def media_type_wanted(accept: str) -> str | None:

@@ -146,7 +146,9 @@ def _frame(
         form = cast("DeliveryFormat", interest.form)
         key = form.keys[qos * 2 + retain]
         known = event.encodings.get(key) if event.encodings is not None else None
-        if known is None:
+        if event.first_key is key:
+            frame = event.first_frame
+        elif known is None:
             frame = client.deliveries.forms.frame(event, form, qos, retain)
         else:
             frame = cast("Frame", known)
@@ -161,11 +163,10 @@ def _encode(client: Outgoing, session: Session, pairs: list[Pair], frames: list[
 
     Long because it is the hot path: a call for each message would cost as much as the message.
     """
-    out, begin, make = frames.append, session.window.begin, client.deliveries.forms.frame
+    forms, window = client.deliveries.forms, session.window
     asks_more = client.packet_bytes_max > 0 or client.aliases is not None
-    light, certain = not session.kept, False
+    light, marks, certain, sent, payload_bytes = not session.kept, session.gaps.marks, False, 0, 0
     last: SubscribedFilter | None = None
-    marks, sent, payload_bytes = session.gaps.marks, 0, 0
     for event, interest in pairs:
         if not event.topic:
             certain |= tell_all(client, session, frames) | mark(
@@ -190,9 +191,10 @@ def _encode(client: Outgoing, session: Session, pairs: list[Pair], frames: list[
         else:
             key = keys[qos * 2 + retain]
             made = encodings.get(key) if encodings is not None else None
+            made = event.first_frame if event.first_key is key else made
             frame = made  # type: ignore[assignment]
             if frame is None:
-                frame = make(event, form, qos, retain)
+                frame = forms.frame(event, form, qos, retain)
         if asks_more and frame:
             frame = _fitted(client, event, cast("SubscribedFilter", interest), frame)
         if not frame or not frame[0]:  # UNSENDABLE
@@ -203,13 +205,13 @@ def _encode(client: Outgoing, session: Session, pairs: list[Pair], frames: list[
         if qos:
             pair: Parts = frame  # type: ignore[assignment]
             if light:
-                number = begin(event.seq if qos == 1 else CompactInflight.SENT)
+                number = window.begin(event.seq if qos == 1 else CompactInflight.SENT)
             else:
                 number = begin_flight(client, session, event, interest, qos, retain=retain)
                 certain |= qos == 2
-            out(pair[0] + number.to_bytes(2, "big") + pair[1])
+            frames.append(pair[0] + number.to_bytes(2, "big") + pair[1])
         else:
-            out(frame)  # type: ignore[arg-type]
+            frames.append(frame)  # type: ignore[arg-type]
         sent += 1
         size = (  # ``DeliveryFormats.size``, inlined
             None if as_it_came and event.table is None else (event.encodings or {}).get(keys[SIZE])

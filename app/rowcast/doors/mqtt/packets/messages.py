@@ -3,6 +3,7 @@
 Retained is put, retained and empty is delete, anything else is a message (D48-D50).
 """
 
+from collections.abc import Mapping
 from typing import Final, cast
 
 from rowcast.core.clock import milliseconds_of
@@ -40,6 +41,14 @@ def user_properties(properties: Properties) -> dict[str, str]:
     """Return user properties by name; the last one of a name wins."""
     given = (properties or {}).get("user_property", ())
     return dict(cast("Pairs", given))
+
+
+def is_wanted(users: Mapping[str, str], name: str) -> bool:
+    """Return whether user properties ask for what has this name (A17); raises INVALID."""
+    said = users.get(name, "false")
+    if said not in {"true", "false"}:
+        raise Error(Code.INVALID, f"the user property {name} is true or false, not {said[:40]!r}")
+    return said == "true"
 
 
 def describe(event: Event, properties: dict[str, object]) -> None:

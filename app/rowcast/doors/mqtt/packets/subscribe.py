@@ -18,14 +18,13 @@ from rowcast.core.replays import is_replay
 from rowcast.core.topics import TopicFilter
 from rowcast.doors.mqtt.delivery.delivery_format import (
     DeliveryFormat,
-    is_wanted,
     media_type_wanted,
 )
 from rowcast.doors.mqtt.packets.error_reasons import SUBACK_REASONS
 from rowcast.doors.mqtt.packets.exclusive import EXCLUSIVE_PREFIX
 from rowcast.doors.mqtt.packets.filter_syntax import check_not_query
 from rowcast.doors.mqtt.packets.hook_checks import reason_of
-from rowcast.doors.mqtt.packets.messages import user_properties
+from rowcast.doors.mqtt.packets.messages import is_wanted, user_properties
 from rowcast.doors.mqtt.packets.offsets import (
     NEXT,
     OFFSET,
