@@ -60,9 +60,6 @@ _KNOWN_CHANGES: Final = frozenset({(str, str, bytes), (str, str, type(None))})
 _PLAIN: Final = frozenset({str, int, float, bool, bytes, type(None)})
 """Types of values of properties that need no second look: they contain nothing."""
 _NAMES: Final = frozenset({str})
-_USUAL: Final = frozenset({(str, bytes, kind, int, str) for kind in (str, type(None))})
-"""Types of topic, payload, content type, QoS and client of nearly every event."""
-_QOS: Final = frozenset({0, 1, 2})
 _CODE_OF: Final = {kind: code for code, kind in enumerate(KINDS)}
 
 
@@ -107,9 +104,10 @@ def encode_content(content: Content, first: int) -> bytes:
     encoded: list[tuple[object, ...]] = []
     for event in events:
         table, kept, text, more = event.table, event.payload, event.content_type, event.properties
-        kinds = type(event.topic), type(kept), type(text), type(event.qos), type(event.client)
-        wrong = type(event.expires_at) is not float or (more is not None and _may_be_wrong(more))
-        if wrong or kinds not in _USUAL or event.qos not in _QOS:
+        odd = type(event.topic) is not str or type(event.client) is not str
+        odd |= type(kept) is not bytes or type(event.qos) is not int or not 0 <= event.qos <= 2
+        odd |= type(event.expires_at) is not float or (text is not None and type(text) is not str)
+        if odd or (more is not None and _may_be_wrong(more)):
             _check_event(event)
         encoded.append(
             (
@@ -130,8 +128,7 @@ def encode_content(content: Content, first: int) -> bytes:
         raise Error(Code.INVALID, "a fact has text as its owner and name, and bytes as its value")
     done = [(item.name, item.arguments) for item in operations] if operations else ()
     parts = (encoded, list(changes), done)
-    packed: bytes = msgpack.packb((*parts, origins) if origins else parts)
-    return packed
+    return msgpack.packb((*parts, origins) if origins else parts)  # type: ignore[no-any-return]
 
 
 def _may_be_wrong(properties: object) -> bool:

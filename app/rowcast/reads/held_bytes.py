@@ -6,9 +6,13 @@ estimated from the payload: its parts are counted by their separators. What is m
 others (frames, other media types) is not in it: as much again for each form in use.
 """
 
+from typing import Final
+
 from rowcast.codecs import JSON, is_structured
 from rowcast.core.events import Event
 from rowcast.core.memory_limits import RECORD_BYTES, VALUE_PART_BYTES
+
+_SEPARATORS: Final = b",{["
 
 
 def held_bytes(event: Event) -> int:
@@ -16,6 +20,6 @@ def held_bytes(event: Event) -> int:
     payload, said = event.payload, event.content_type
     size = RECORD_BYTES + len(payload)
     if said is None or said == JSON:
-        parts = payload.count(b",") + payload.count(b"{") + payload.count(b"[")
+        parts = len(payload) - len(payload.translate(None, _SEPARATORS))  # one pass, one call
         return size + parts * VALUE_PART_BYTES
     return size + len(payload) * VALUE_PART_BYTES if is_structured(said) else size
