@@ -56,6 +56,7 @@ class Handler(BaseHTTPRequestHandler):
         rows = [b'{"topic":"Dog/1","value":{},"_seq":%d}\n' % n for n in range(after + 1, last + 1)]
         self.send_response(200)
         self.send_header("content-length", str(sum(map(len, rows))))
+        self.send_header("connection", "close")  # or the client might ask on it before it knows
         self.end_headers()
         self.wfile.write(b"".join(rows[:1] if Handler.asked == 2 else rows))
         self.close_connection = True
