@@ -34,7 +34,7 @@ class Link:
     def received(self, data):
         self.got.append(data)
 
-    def connected(self, send):
+    def connected(self, send, _waiting=int):
         self.send = send
         send(GREETING)
 

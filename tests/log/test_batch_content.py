@@ -53,6 +53,7 @@ def encoded(**facts):
     return encode_content(Content([event]), 5)
 
 
+@pytest.mark.interpreted  # a compiled event takes no value of another type, or makes it its own
 @pytest.mark.parametrize(
     ("name", "value"), [(name, value) for name, values in WRONG.items() for value in values]
 )
@@ -64,6 +65,7 @@ def test_an_event_that_could_not_be_read_again_is_not_encoded(name, value):
         assert f"its {name} is " in refused.value.message
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize(
     ("name", "value"), [(name, value) for name, values in RIGHT.items() for value in values]
 )
@@ -87,6 +89,7 @@ def test_a_fact_that_could_not_be_read_again_is_not_encoded(change):
     assert Code.INVALID == refused.value.code
 
 
+@pytest.mark.interpreted
 async def test_one_wrong_event_among_others_is_refused_alone(tmp_path):
     """Its source is new, and asks nobody: the tables can follow the log all the same."""
     room, outcomes = Server(store=SqlStore(tmp_path / "rowcast.db")), []

@@ -342,7 +342,7 @@ HIDDEN_PLANTS = {
     save_no_place: (15, 0, 1),
     send_again_without_dup: (7, 9, 5),
     send_nothing_again: (3, 6, 5),
-    send_again_in_another_order: (51, 88, 53),
+    send_again_in_another_order: (7, 24),
     keep_filters_that_have_ended: (7, 16, 9),
     forget_what_must_be_logged: (9, 0, 2),
     send_qos_0_again_after_a_kill: (21, 47, 38),
@@ -350,7 +350,7 @@ HIDDEN_PLANTS = {
     do_not_try_removals_again: (29, 27, 14),
     let_sessions_live_for_ever: (35, 0, 1),
     keep_wills_in_memory: (10, 3, 14),
-    lose_wills_that_the_disk_refuses: (56,),
+    lose_wills_that_the_disk_refuses: (58,),
 }
 """Those that need a kill or a fault at the right moment, and seeds whose rough runs notice them.
 The quickest is first."""
