@@ -61,10 +61,10 @@ JOURNAL_PLANTS = (
     apply_one_batch_of_a_transaction,
 )
 HIDDEN_JOURNAL_PLANTS = {
-    drop_what_was_made_late: (53,),
     start_without_the_log: (45, 87, 8),
 }
 """Mistakes that only rough runs notice, and seeds of such."""
-RARE_JOURNAL_PLANTS = (forget_deletions_in_the_tail,)
-"""Those that no rough run of the seeds 0-399 notices: a cache of records mostly hides it. The
-conformance suite of the store does, with an applier that lags."""
+RARE_JOURNAL_PLANTS = (forget_deletions_in_the_tail, drop_what_was_made_late)
+"""Those that no rough run of the seeds 0-99 notices. A cache of records mostly hides the first; the
+conformance suite of the store notices it, with an applier that lags. Of the second only one seed in
+hundreds had what it needs, 292 and 660, before the log kept its gaps."""

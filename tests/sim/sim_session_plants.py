@@ -350,10 +350,9 @@ HIDDEN_PLANTS = {
     do_not_try_removals_again: (29, 27, 14),
     let_sessions_live_for_ever: (35, 0, 1),
     keep_wills_in_memory: (10, 3, 14),
-    lose_wills_that_the_disk_refuses: (58,),
 }
 """Those that need a kill or a fault at the right moment, and seeds whose rough runs notice them.
 The quickest is first."""
-RARE_PLANTS = (do_not_save_that_a_client_left,)
-"""Those that no rough run of the seeds 0-399 notices; ``scripts/sim --plant`` looks for others.
-tests/doors/mqtt/test_broker_disk.py notices."""
+RARE_PLANTS = (do_not_save_that_a_client_left, lose_wills_that_the_disk_refuses)
+"""Those that no rough run of the seeds 0-99 notices; ``scripts/sim --plant`` looks for others.
+tests/doors/mqtt/test_broker_disk.py notices both."""
