@@ -156,7 +156,7 @@ class Flow:
         self.poller = Poller()
         self.free: deque[Publisher] = deque()
         self.published = self.delivered = self.acked = self.lost = 0
-        self.meter = Meter(spec["pid"], spec["warmup"], spec["seconds"])
+        self.meter = Meter.of(spec)
 
     def run(self) -> dict[str, float]:
         """Connect, publish for the measured time, let the rest arrive, and return the figures."""

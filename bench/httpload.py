@@ -80,7 +80,7 @@ class Requests:
     def __init__(self, spec: dict[str, Any]) -> None:
         self.spec = spec
         self.poller = Poller()
-        self.meter = Meter(spec["pid"], spec["warmup"], spec["seconds"])
+        self.meter = Meter.of(spec)
         self.count = 0
         self.requests: Iterator[bytes] = iter(())
 

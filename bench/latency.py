@@ -25,7 +25,7 @@ def one_at_a_time(spec: dict[str, Any]) -> dict[str, float]:
     packet_id = frames.packet_id_at(frame, 2)
     sub = open_mqtt(spec["mqtt_port"], "sub", "bench/00000", qos)
     pub = open_mqtt(spec["mqtt_port"], "pub")
-    meter = Meter(spec["pid"], spec["warmup"], spec["seconds"])
+    meter = Meter.of(spec)
     meter.start()
     count, now = 0, time.perf_counter()
     while not meter.passed(now, count):
@@ -57,7 +57,7 @@ class Paced:
             for n in range(spec["pubs"])
         ]
         self.stride = len(self.heads[0]) + STAMP.size
-        self.meter = Meter(spec["pid"], spec["warmup"], spec["seconds"])
+        self.meter = Meter.of(spec)
         self.carry = b""
         self.delivered = self.published = 0
 

@@ -1,7 +1,10 @@
 """One measured stretch: when it begins and ends, and what the server and the generator spent."""
 
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 from bench.proc import cpu_seconds
 from bench.stats import percentile
@@ -11,14 +14,21 @@ from bench.stats import percentile
 class Meter:
     """Takes the counters at the end of the warm-up and of the run, and makes figures of them."""
 
-    pid: int
     warmup_seconds: float
     seconds: float
+    counter: Callable[[], float]
+    """What the server has spent until now: seconds of CPU, or what a load's ``counter`` counts."""
     next_mark: float = 0.0
     begun: bool = False
     at_start: tuple[float, float, float, int] = (0.0, 0.0, 0.0, 0)
     at_end: tuple[float, float, float, int] = (0.0, 0.0, 0.0, 0)
     latencies: list[float] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, spec: Mapping[str, Any]) -> "Meter":
+        """Return the meter of a load."""
+        counter = spec.get("counter") or partial(cpu_seconds, spec["pid"])
+        return cls(spec["warmup"], spec["seconds"], counter)
 
     def start(self) -> None:
         """Begin the warm-up."""
@@ -28,7 +38,7 @@ class Meter:
         """Take a mark when it is due; True once the measured time is over."""
         if now < self.next_mark:
             return False
-        mark = (time.perf_counter(), cpu_seconds(self.pid), time.process_time(), count)
+        mark = (time.perf_counter(), self.counter(), time.process_time(), count)
         if self.begun:
             self.at_end = mark
             return True

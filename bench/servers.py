@@ -5,7 +5,7 @@ import shutil
 import subprocess
 import sys
 import venv
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -85,12 +85,13 @@ def start_ours(
     revision: str = "",
     features: str = "",
     schema: str = SCHEMA,
+    wrapper: Sequence[str] = (),
 ) -> Server:
-    """Start Rowcast, of this checkout or of a revision of it."""
+    """Start Rowcast, of this checkout or of a revision of it; ``wrapper`` is what runs Python."""
     tables = directory / "schema.graphql"
     tables.write_text(schema)
     mqtt_port, http_port = free_port(), free_port()
-    command: list[str | Path] = [ROOT / ".venv/bin/rowcast"]
+    command: list[str | Path] = [*wrapper, ROOT / ".venv/bin/rowcast"]
     env = {}
     if revision:
         root, module = unpack(revision, directory / "code")
@@ -101,8 +102,8 @@ def start_ours(
     command += ["--set", f"topics.undeclared={undeclared}"]
     if features:
         command += ["--resources", PEERS.parent / "features" / features]
-    if not revision and not Path(command[0]).exists():
-        raise BenchError(f"{command[0]} is missing; run scripts/install")
+    if not revision and not (ROOT / ".venv/bin/rowcast").exists():
+        raise BenchError(".venv/bin/rowcast is missing; run scripts/install")
     process = Process(command, directory / "server.log", cores, env)
     return Server(name, process, mqtt_port, http_port, directory / "data")
 

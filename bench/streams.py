@@ -68,7 +68,7 @@ class Streams:
     def __init__(self, spec: dict[str, Any]) -> None:
         self.spec = spec
         self.poller = Poller()
-        self.meter = Meter(spec["pid"], spec["warmup"], spec["seconds"])
+        self.meter = Meter.of(spec)
         self.request = request("PUT", spec["path"], BODY)
         self.published = self.delivered = 0
         self.free: list[Feeder] = []
