@@ -35,7 +35,7 @@ from rowcast.doors.http.messages.asgi import Receive, Send, TrackedSend, whole_a
 from rowcast.doors.http.request_heads import RequestHeadLimits
 from rowcast.doors.http.socket_pings import SocketPings
 from rowcast.doors.http.streams.channels import Channel, EventChannel, Gone, SocketChannel
-from rowcast.doors.http.uvicorn_samples import GET, PUT, UPGRADE, at_once, connection
+from rowcast.doors.http.uvicorn_samples import GET, OFFER, PUT, UPGRADE, at_once, connection
 
 log = logging.getLogger("rowcast.doors.http")
 
@@ -225,8 +225,8 @@ def _answer(protocol: type[HttpToolsProtocol], *, fast: bool) -> object:
     return wire.written, state, made.server_state.total_requests, cycle.more_body
 
 
-def _bodies(protocol: type[HttpToolsProtocol], *, fast: bool) -> object:
-    made, _ = connection(protocol, PUT)
+def _bodies(protocol: type[HttpToolsProtocol], *, fast: bool, request: bytes = PUT) -> object:
+    made, _ = connection(protocol, request)
     cycle = made.cycle
     body = take_body(cycle.receive, 2) if fast else at_once(cycle.receive())["body"]
     more = cycle.body, cycle.more_body, cycle.message_event.is_set(), made.flow.read_paused
@@ -261,7 +261,10 @@ def _difference(what: str, one: Callable[[], object], other: Callable[[], object
 def find_head_problem() -> str:
     """Return why ``RequestHeadLimits`` does not work with this uvicorn; empty if it does."""
     one, other = (partial(_answer, it, fast=False) for it in (HttpToolsProtocol, RequestHeadLimits))
-    return _difference("limited request heads are answered", one, other)
+    body = partial(_bodies, RequestHeadLimits, fast=False)
+    return _difference("limited request heads are answered", one, other) or _difference(
+        "bodies behind an offer of HTTP/2 are read", body, partial(body, request=OFFER)
+    )
 
 
 _WAYS: Final = {"answers": _answer, "bodies": _bodies, "events": _events, "messages": _messages}

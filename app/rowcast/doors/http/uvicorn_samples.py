@@ -15,6 +15,8 @@ T = TypeVar("T")
 
 GET: Final = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 PUT: Final = b"PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nok"
+OFFER: Final = PUT.replace(b"Host: x\r\n", b"Host: x\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n")
+"""The same PUT with an offer of HTTP/2, which is declined."""
 UPGRADE: Final = (
     b"GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
     b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
