@@ -84,7 +84,7 @@ _ANSWER: Final = 2
 _KINDS: Final = bytes(
     _ANSWER
     if first in {_PUBACK, _PUBREC, _PUBREL, _PUBCOMP}
-    else first >> 4 == 3 and first & 6 != 6 and first & 14 != 8
+    else _PUBLISH * (first >> 4 == 3 and first & 6 != 6 and first & 14 != 8)
     for first in range(256)
 )
 """By the first byte, whether it is one of these, or a legal PUBLISH (MQTT-3.3.1-2, -4)."""
