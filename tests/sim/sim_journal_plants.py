@@ -67,4 +67,4 @@ HIDDEN_JOURNAL_PLANTS = {
 RARE_JOURNAL_PLANTS = (forget_deletions_in_the_tail, drop_what_was_made_late)
 """Those that no rough run of the seeds 0-99 notices. A cache of records mostly hides the first; the
 conformance suite of the store notices it, with an applier that lags. Of the second only one seed in
-hundreds had what it needs, 292 and 660, before the log kept its gaps."""
+hundreds has what it needs; tests/features/undeclared_topics/test_topic_tables_limits.py has it."""
