@@ -147,7 +147,8 @@ class Server(build.Server):
             bounds=WriteBounds(batch=batch, **shared, **world.limits["writes"]),
             reading=world.limits["reads"],
         )
-        self.kernel.turns = LoopTurns(clock=loop.time)  # not of this machine: a seed is a replay
+        # Slices of the simulated clock, not of this machine: a seed is a replay.
+        self.kernel.turns = self.kernel.reader.turns = LoopTurns(clock=loop.time)
         steps = world.limits["sweeps"]
         settings = RetentionSettings(keep, 1, step_events=steps["step_events"])
         self.retention = Retention(self.kernel, TABLES, settings, world.now)
