@@ -269,6 +269,7 @@ def test_a_second_server_is_kept_out_and_a_database_that_is_away_is_told(tmp_pat
 def test_a_constraint_that_somebody_has_added_stops_its_table_alone(tmp_path, database):
     """Until it is dropped: then the next start fills the copy again."""
     with Server(tmp_path, SCHEMA, settings=settings(database, "bound")) as server:
+        wait_until(lambda: state(server)["state"] == "following", "the tables are made")
         server.request("PUT", "/Sensor/1", json={"name": "a"}).raise_for_status()
         wait_until(lambda: database.ask('SELECT count(*) FROM bound."Sensor"'), "it is there")
         database.ask('ALTER TABLE bound."Sensor" ADD UNIQUE (name)')
