@@ -129,6 +129,22 @@ def test_a_staged_result_is_unseen_and_then_seen_whole_by_every_read(stores, tmp
         )
 
 
+@pytest.mark.parametrize("moves", [0, 1, 9])
+def test_a_record_that_a_result_has_deleted_is_new_when_it_is_written_again(stores, moves):
+    """The writer knows the keys that it wrote: not those that a result has deleted since."""
+    writes, _ = stores
+    writes.commit(EARLIER)
+    writes.stage(DOG, AFTER, (result(), ()))
+    writes.switch(AFTER + 3, [(DOG, 3, 30)])
+    for _ in range(moves):
+        writes.move_staged(1)
+    again = [put(DOG, key, AFTER + at) for at, key in enumerate(("a", "b", "c", "new"), 11)]
+    assert [True, True, False, True] == writes.commit(again)
+    while writes.move_staged(9):
+        pass
+    assert 5 == writes.count(DOG)
+
+
 def test_writes_between_the_switch_and_the_moves_are_later_than_the_result(stores, tmp_path):
     writes, reads = stores
     writes.commit(EARLIER)

@@ -92,6 +92,8 @@ COMMIT_BACKLOG_CHANGES_MAX: Final = 100_000
 two seconds of writing."""
 STATEMENT_ROWS_MAX: Final = 250
 """Rows of one multi-row INSERT: more gain nothing, and 32,766 variables are the limit."""
+PRESENT_KEYS_MAX: Final = 16_384
+"""Keys of each table that its writer knows to have a row, so that it need not ask: 2 MB."""
 TOMBSTONE_DAYS: Final = 7
 """Lifetime of a tombstone, which prevents a late older write from undoing a deletion: longer than a
 bridge's outage, as long as the log is kept by default."""

@@ -87,6 +87,9 @@ class Share:
     """The part of each of its events."""
     parts: dict[int, Tally] = field(default_factory=dict)
     """The changes of each part, by its number."""
+    present: set[Key] = field(default_factory=set)
+    """The keys of its events that have a record afterwards."""
+    deleted: list[Key] = field(default_factory=list)
     mixed: bool = False
 
 
@@ -157,7 +160,7 @@ def write_records(
     # Sorted by key, neighbours share a page of the B-tree: a third less work.
     distinct = sorted(last)
     before = statements.present(cursor, distinct)
-    present = set(before)
+    present = share.present = set(before)
     for key, index, tally in zip(share.keys, share.indexes, share.tallies, strict=True):
         event = events[index]
         if event.kind == MESSAGE:
@@ -170,7 +173,7 @@ def write_records(
         elif not there:
             present.add(key)
             tally.added += 1
-    row, upserts, deletes = share.part.rows.row, list[Row](), list[Key]()
+    row, upserts, deletes = share.part.rows.row, list[Row](), share.deleted
     for key in distinct:
         event = last[key]
         if event.kind != DELETE:
@@ -253,4 +256,5 @@ def note(share: Share) -> None:
         part.count += tally.added
         part.events += tally.events
         part.bytes += tally.bytes
+    share.part.statements.learn(share.present, share.deleted)
     share.part.mixed = share.part.mixed or share.mixed

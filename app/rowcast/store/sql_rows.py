@@ -19,7 +19,6 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from decimal import Decimal
 from functools import lru_cache
-from operator import ne
 from typing import Final, cast
 
 from rowcast.codecs import json_text
@@ -43,7 +42,7 @@ from rowcast.store.sql_tables import (
     value_attributes,
 )
 
-Cell = str | int | float | bytes | None
+Cell = str | int | float | bytes | bytearray | None
 """One value in SQL."""
 Row = tuple[Cell, ...]
 Convert = Callable[[object], object]
@@ -68,11 +67,6 @@ def loads(text: object) -> object:
 
 def _real(value: object) -> object:
     return value if value == value else None  # noqa: PLR0124 - NaN is kept in _extra
-
-
-def _reals(cells: list[object]) -> list[object]:
-    """Return the cells of a row with ``_real`` of each; a row without NaN is found at once."""
-    return [*map(_real, cells)] if any(map(ne, cells, cells)) else cells
 
 
 def _any_text(value: object) -> object:
@@ -164,6 +158,12 @@ def properties_of(cell: object) -> dict[str, object] | None:
 # -- rows ------------------------------------------------------------------------------------------
 
 
+def _conversion(type_: Type) -> Convert | None:
+    """Return what converts a column's values to SQL; None also for floats, of which NaN is."""
+    convert = None if type_ is Type.FLOAT else _TO_SQL.get(type_)
+    return DateCells().of if convert is date_cell else convert
+
+
 _TopicRow = tuple[str, int, int, str, int, bytes, str | None, float | None, str | None]
 """A row of ``TopicRows.columns``."""
 
@@ -237,12 +237,8 @@ class TableRows:
         self.key: str = quoted(key_name(table))
         self._attributes = value_attributes(table)
         self._columns = tuple(item.name for item in self._attributes)
-        reals = {Type.FLOAT: _real}  # of all cells at once
-        to_sql = {kind: one for kind, one in _TO_SQL.items() if kind not in reals}
-        self._to_sql = tuple(
-            (index, DateCells().of if convert is date_cell else convert)
-            for index, convert in _converts(self._attributes, to_sql)
-        )
+        self._to_sql = tuple((item.name, _conversion(item.type)) for item in self._attributes)
+        """The names of the columns and what converts their values; None where nothing need."""
         self._from_sql = _converts(self._attributes, _FROM_SQL)
         self._empty: tuple[None, ...] = (None,) * len(self._columns)
         self._end = 1 + len(self._columns)
@@ -294,13 +290,18 @@ class TableRows:
 
     def _typed(self, value: Value) -> tuple[Sequence[object], str | None]:
         """Return the cells of the attributes, and ``_extra`` as JSON."""
-        cells: list[object] = list(map(value.get, self._columns))
-        for index, convert in self._to_sql:
-            if cells[index] is not None:
-                cells[index] = convert(cells[index])
-        cells = _reals(cells)
-        held = len(cells) - cells.count(None)  # a cell is of a member, so if all have one, that is
-        if len(value) == held + (self.layout.key_name in value):  # all, and nothing is left
+        cells: list[object] = []
+        held = 0
+        for name, convert in self._to_sql:
+            cell = value.get(name)
+            if convert is not None and cell is not None:
+                cell = convert(cell)
+            elif type(cell) is float and cell != cell:  # noqa: PLR0124 - NaN is kept in _extra
+                cell = None
+            held += cell is not None
+            cells.append(cell)
+        # A cell is of a member, so if all members have one, nothing is left.
+        if len(value) == held + (self.layout.key_name in value):
             return cells, None
         kept = {name for name, cell in zip(self._columns, cells, strict=True) if cell is not None}
         if self.layout.key_name is not None:

@@ -208,6 +208,7 @@ class Staging:
                 continue
             if self.switched:
                 grown[staged.name] = staged.fold(cursor, share.keys)
+                share.part.statements.forget()
             elif self._version and staged.name in self._yielding and not self.dead:
                 of_share = (events[index] for index in share.indexes)
                 newer = {

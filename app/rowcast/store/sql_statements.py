@@ -7,12 +7,12 @@ statements by their text, so the number of rows comes from a short list of sizes
 
 # ruff: noqa: S608 - names are quoted and of the schema, values are bound
 
-from collections.abc import Callable, Sequence
-from itertools import chain
+import math
+from collections.abc import Callable, Collection, Sequence
 from sqlite3 import Cursor
 from typing import Final, cast
 
-from rowcast.core.limits import STATEMENT_ROWS_MAX, STATEMENT_VARIABLES_MAX
+from rowcast.core.limits import PRESENT_KEYS_MAX, STATEMENT_ROWS_MAX, STATEMENT_VARIABLES_MAX
 from rowcast.store.records import Key
 from rowcast.store.sql_rows import Cell, Row, Rows, loads
 from rowcast.store.sql_tables import LOG
@@ -20,6 +20,8 @@ from rowcast.store.sql_tables import LOG
 _SIZES: Final = (STATEMENT_ROWS_MAX, 50, 10, 3, 1)
 _NONE: Final = "[]"
 """What SQLite makes of no keys as JSON."""
+_NULL: Final = math.nan
+"""What SQLite stores as NULL: it has no NaN (sqlite.org, "Floating Point Numbers", 2.2)."""
 
 
 class Statement:
@@ -66,14 +68,36 @@ def values(width: int, rows: int) -> str:
     return ",".join([f"({marks(width)})"] * rows)
 
 
+def _bound(rows: Sequence[Row]) -> list[Cell]:
+    """Return the cells of rows in one list, each as a type that sqlite3 binds at once.
+
+    For each None, bytes and bool it would first look for an adapter (PEP 246) and find none, which
+    takes longer than to bind it.
+    """
+    cells: list[Cell] = []
+    for row in rows:
+        for cell in row:
+            if cell is None:
+                cells.append(_NULL)
+            elif type(cell) is bytes:
+                cells.append(bytearray(cell))
+            elif type(cell) is bool:
+                cells.append(int(cell))
+            else:
+                cells.append(cell)
+    return cells
+
+
 class RecordStatements:
     """The statements that change and find the rows of one record table by key."""
 
-    __slots__ = ("_existing", "_full", "_short", "_width", "delete", "find", "select")
+    __slots__ = ("_existing", "_full", "_known", "_short", "_width", "delete", "find", "select")
 
     def __init__(self, rows: Rows, name: str = "") -> None:
         name, key, columns = f'"{name or rows.name}"', rows.key, rows.columns
         self._width = len(columns)
+        self._known: set[Key] = set()
+        """Keys that have a row for certain: of committed rows that nobody else has deleted."""
         self.select = f"SELECT {','.join(columns)} FROM {name}"
         cleared = [f"{column}=NULL" for column in rows.cleared]
         self._full = _upsert(name, columns, cleared)
@@ -96,26 +120,42 @@ class RecordStatements:
 
     def present(self, cursor: Cursor, keys: Sequence[Key]) -> set[Key]:
         """Return which of these keys have a row."""
-        found = self._existing.run(cursor, keys)
-        if len(keys) == 1:
-            return set(keys) if found[0][0] != _NONE else set()
         present: set[Key] = set()
-        for (text,) in found:
-            present.update(cast("list[Key]", loads(text)))
+        asked: list[Key] = []
+        for key in keys:
+            if key in self._known:
+                present.add(key)
+            else:
+                asked.append(key)
+        if len(asked) == 1:
+            if self._existing.run(cursor, asked)[0][0] != _NONE:
+                present.add(asked[0])
+        elif asked:
+            for (text,) in self._existing.run(cursor, asked):
+                present.update(cast("list[Key]", loads(text)))
         return present
+
+    def learn(self, present: Collection[Key], deleted: Collection[Key]) -> None:
+        """Note which keys have a row, and which have none any more, once that is committed."""
+        self._known.difference_update(deleted)
+        if len(self._known) + len(present) > PRESENT_KEYS_MAX:
+            self._known.clear()
+        if len(present) <= PRESENT_KEYS_MAX:
+            self._known.update(present)
+
+    def forget(self) -> None:
+        """Ask the table again about each key: others may have deleted rows."""
+        self._known.clear()
 
     def upsert(self, cursor: Cursor, rows: Sequence[Row]) -> None:
         """Insert or replace rows, short and full ones, by key."""
         width = self._width
-        if len(rows) == 1:
-            (self._full if len(rows[0]) == width else self._short).run(cursor, rows[0])
-            return
         full = [row for row in rows if len(row) == width]
         if len(full) < len(rows):
             short = [row for row in rows if len(row) != width] if full else rows
-            self._short.run(cursor, list(chain.from_iterable(short)))
+            self._short.run(cursor, _bound(short))
         if full:
-            self._full.run(cursor, list(chain.from_iterable(full)))
+            self._full.run(cursor, _bound(full))
 
 
 def _upsert(name: str, columns: Sequence[str], others: Sequence[str]) -> Statement:
@@ -152,7 +192,7 @@ class LogStatement:
     def write(self, cursor: Cursor, rows: Sequence[Row]) -> None:
         """Append rows that are all short or all full, so that they stay in order."""
         statement = self._full if len(rows[0]) == self._width else self._short
-        statement.run(cursor, rows[0] if len(rows) == 1 else list(chain.from_iterable(rows)))
+        statement.run(cursor, _bound(rows))
 
 
 def _append(columns: str) -> Statement:

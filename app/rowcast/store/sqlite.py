@@ -293,6 +293,7 @@ class SqlStore(SqlReads):
         for name, new in grown.items():
             if part := self._parts.tables.get(name):
                 part.count += new
+                part.statements.forget()
                 self.touched[part.table_id] = part
 
     def trim(self, source: LogSource, keep: Keep, now_seconds: float, limit: int) -> int:
