@@ -3,13 +3,14 @@
 from contextlib import closing
 from datetime import UTC, datetime
 
+import msgpack
 import pytest
 
 from build import ANN, Server
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import PUT, Event
 from rowcast.core.facts import Change
-from rowcast.log.batch_content import Content, decode_content, encode_content
+from rowcast.log.batch_content import Content, Operation, Origin, decode_content, encode_content
 from rowcast.store.sqlite import SqlStore
 from rowcast.writes.write import Receipt, Write
 
@@ -100,3 +101,21 @@ async def test_one_wrong_event_among_others_is_refused_alone(tmp_path):
         assert "its properties is " in outcomes[1].message
         topics = [event.topic for event in room.store.read(0, 9)]
     assert ["u/0", "u/2"] == topics
+
+
+def test_the_library_that_encodes_writes_the_bytes_of_the_one_that_decodes():
+    events = [
+        Event(f"t/{at}", PUT, b"x" * at, None, qos, True, client="é", version=2**62, seq=5 + at)
+        for at, qos in zip((0, 31, 32, 255, 256, 70_000), (0, 1, 2, 0, 1, 2), strict=True)
+    ]
+    for event, properties in zip(events, RIGHT["properties"], strict=False):
+        event.properties = properties
+    content = Content(
+        events,
+        [Change("owner", "name", b"value"), Change("owner", "", None)],
+        [Operation("define", ("a", 1, 2.5, b"x", None))],
+        [Origin("node", 1, 2, 3, b"\0\1")],
+    )
+    for some in (content, content._replace(origins=()), Content()):
+        encoded = encode_content(some, 5)
+        assert msgpack.packb(msgpack.unpackb(encoded, strict_map_key=True)) == encoded
