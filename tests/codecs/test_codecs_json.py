@@ -234,3 +234,79 @@ def test_a_key_that_occurs_twice_is_always_found(pairs, colon):
             json_text.decode(text.encode())
     else:
         assert {key for key, _ in pairs} == set(json_text.decode(text.encode()))
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b'{"a":1}',
+        b'{ "a" : 1.50, "b":"\\u00e9"}',
+        b' {"a":1}',
+        b"{}",
+        b'{"a":{"$date":"2026-01-02T03:04:05Z"}}',
+        b'{"\\u0024map":{"a":1}}',
+    ],
+)
+def test_a_member_is_written_before_those_of_the_payload(payload):
+    known = json_text.decode(payload)
+    name, item = 'k"', 'x"\\/\u00e9'
+    keyed = {name: item, **known}
+    written = json_text.with_member((name, json_text.text(name)), known, keyed, payload)
+    again = json_text.decode(written)
+    assert (keyed, list(keyed)) == (again, list(again))
+
+
+def test_a_member_leaves_the_others_as_they_are_written():
+    payload = b'{"a": 1.50, "b":"\\u00e9"}'
+    member, given = ("id", b'"id"'), json_text.decode(payload)
+    keyed = {"id": 7, **given}
+    assert b'{"id":7,' + payload[1:] == json_text.with_member(member, given, keyed, payload)
+    assert b'{"a":2.0}' == json_text.with_member(("a", b'"a"'), {"a": 1}, {"a": 2.0}, b'{"a": 1}')
+
+
+class RefusedError(Exception):
+    """What ``decode`` must refuse."""
+
+
+def strictly(payload):
+    """Read a flat object with Python's own reader, which sees each member and all digits."""
+
+    def members(pairs):
+        if len({name for name, _ in pairs}) < len(pairs):
+            raise RefusedError
+        return dict(pairs)
+
+    def integer(text):
+        if not model.INT_MIN <= int(text) <= model.INT_MAX:
+            raise RefusedError
+        return int(text)
+
+    return json.loads(payload, object_pairs_hook=members, parse_int=integer)
+
+
+NAMES = st.sampled_from(['"a"', '"b"', '"\\u0061"', '"a:"', '"a\\":"', '" :"', '"\\u003a"', '""'])
+SCALARS = NAMES | st.sampled_from(
+    [
+        "1", "-0", "1.5", "true", "null", "1e5", "9223372036854775807", "9223372036854775808",
+        "-9223372036854775808", "-9223372036854775809", "18446744073709551616", "1" * 25,
+        "9223372036854775807.5", "1e300", "-1e19", "1.0e18",
+    ]
+)  # fmt: skip
+SPACE = st.sampled_from(["", "", " ", "\n", "\t"])
+MEMBERS = st.tuples(NAMES, SPACE, st.just(":"), SPACE, SCALARS, SPACE).map("".join)
+
+
+@pytest.mark.slow
+@settings(max_examples=1000, deadline=None)
+@given(st.lists(MEMBERS, max_size=3).map(lambda some: "{" + ",".join(some) + "}"))
+def test_equal_names_and_wide_integers_are_seen_in_flat_objects(text):
+    try:
+        expected = strictly(text)
+    except RefusedError:
+        with pytest.raises(Error):
+            json_text.decode(text.encode())
+    else:
+        found = json_text.decode(text.encode())
+        assert (expected, list(map(type, expected.values()))) == (
+            found, list(map(type, found.values()))
+        )  # fmt: skip

@@ -3,7 +3,10 @@
 import pytest
 
 from build import DOG
+from rowcast.codecs import JSON
 from rowcast.core.events import DELETE, MISSING, PATCH, PUT, Event
+from rowcast.core.memory_limits import RECORD_BYTES, VALUE_PART_BYTES
+from rowcast.reads.held_bytes import held_bytes
 from rowcast.reads.record_cache import UNKNOWN, RecordCache
 
 
@@ -171,3 +174,14 @@ def test_a_load_learns_what_is_here_and_nothing_older_is_filled_in_any_more():
     assert UNKNOWN is cache.get("u/2")
     cache.fill("u/2", record("u/2"), cache.evictions)
     assert UNKNOWN is not cache.get("u/2")
+
+
+@pytest.mark.parametrize(
+    ("decoded", "parts"),
+    [({"a": "1,2,[{"}, 1), ({"a": [1, 2]}, 3), (MISSING, 3), ({"a": 1, "b": None}, 2)],
+)
+def test_the_size_of_a_record_is_that_of_its_parts(decoded, parts):
+    """Those of a flat map that is decoded are its members, whatever is in their texts."""
+    payload = b'{"a":[1,2]}' if parts == 3 else b'{"a":"1,2,[{"}'
+    event = Event("u/1", PUT, payload, JSON, decoded=decoded)
+    assert RECORD_BYTES + len(payload) + parts * VALUE_PART_BYTES == held_bytes(event)

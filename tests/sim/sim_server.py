@@ -147,8 +147,7 @@ class Server(build.Server):
             bounds=WriteBounds(batch=batch, **shared, **world.limits["writes"]),
             reading=world.limits["reads"],
         )
-        # Slices of the simulated clock, not of this machine: a seed is a replay.
-        self.kernel.turns = self.kernel.reader.turns = LoopTurns(clock=loop.time)
+        self.kernel.turns = self.kernel.reader.turns = LoopTurns(clock=loop.time)  # for replays
         steps = world.limits["sweeps"]
         settings = RetentionSettings(keep, 1, step_events=steps["step_events"])
         self.retention = Retention(self.kernel, TABLES, settings, world.now)

@@ -156,6 +156,8 @@ def decode(
 
 def decode_again(payload: bytes, content_type: str | None) -> object:
     """The value in a payload that ``decode`` has taken before, such as one of the log."""
+    if content_type is None or content_type == JSON:
+        return json_text.decode_again(payload)
     codec = codec_for(content_type)
     if codec is _JSON:
         return json_text.decode_again(payload)

@@ -70,7 +70,7 @@ class Transcoder:
 
     def _decode(self, event: Event) -> None:
         said = event.content_type
-        if said is not None and not is_structured(said):
+        if said is not None and said != JSON and not is_structured(said):
             event.decoded = PLAIN
             return
         try:

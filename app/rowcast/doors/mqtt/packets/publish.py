@@ -240,13 +240,13 @@ def _answer(client: "Client", first: int, packet_id: int, outcome: Outcome) -> N
         return
     if event.table is None and told:  # D51, M1: at an undeclared topic only on request
         told = client.form is not None and client.form.tells_seq
-    frame = _ACKNOWLEDGEMENT(first, 2, packet_id)
+    frame = b""
     if told and event.seq:
         cursor = b"%s:%d" % (client.broker.epoch, event.seq)
         size = len(cursor)  # at most 29: the epoch, a colon and 64 bits
         if not 0 < client.packet_bytes_max < size + 14:  # MQTT-3.4.2-3
             frame = _WITH_SEQ(first, size + 12, packet_id, 0, size + 8, _SEQ, size) + cursor
-    client.out.append(frame)
+    client.out.append(frame or _ACKNOWLEDGEMENT(first, 2, packet_id))
     if not client.scheduled:  # ``write``, inlined
         client.scheduled = True
         client.loop.call_soon(client.flush)
