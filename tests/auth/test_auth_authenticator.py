@@ -1,8 +1,10 @@
 """Credentials become a Caller, or a refusal with a sentence (L1, L2, L3)."""
 
+from dataclasses import replace
+
 import pytest
 
-from memory_users import MemoryUsers, ScramClient, ann_and_bob, user
+from memory_users import MemoryUsers, ScramClient, ann_and_bob, cheap_passwords, user
 from rowcast.auth.authenticator import Authenticator, Credentials
 from rowcast.auth.keys import Keys
 from rowcast.auth.tokens import ForeignIssuer, Tokens
@@ -130,6 +132,76 @@ async def test_refusals_are_counted():
     await refusal(known, shown("ann", b"x"))
     await refusal(known, shown())
     assert 2 == known.failures
+
+
+# -- changed while it is proved --------------------------------------------------------------------
+
+CHANGES = {
+    "fewer rights": user("ann", "pencil", READ),
+    "a new password": replace(user("ann", "eraser"), issue=1),
+    "disabled": replace(user("ann", "pencil"), disabled=True),
+    "removed": None,
+}
+ENDS = {
+    "a new password": Code.UNAUTHENTICATED,
+    "disabled": Code.DENIED,
+    "removed": Code.UNAUTHENTICATED,
+}
+
+
+def change(users, to):
+    users.users.pop("ann")
+    if to is not None:
+        users.add(to)
+
+
+def changed_during(users, to):
+    """Return a check of passwords during which ann changes."""
+
+    async def run(call, password):
+        change(users, to)
+        return call(password)
+
+    return run
+
+
+async def by_password(known, _users):
+    return await known.identify(shown("ann", b"pencil"))
+
+
+async def by_exchange(known, users):
+    """Sign in by SCRAM; ann changes before she answers."""
+    exchange, client = await known.exchange("SCRAM-SHA-256"), ScramClient("ann", "pencil")
+    asked = await exchange.step(client.first)
+    change(users, users.next)
+    step = await exchange.step(client.final(asked.data))
+    return known.caller(step.user, shown())
+
+
+@pytest.mark.parametrize("way", [by_password, by_exchange])
+@pytest.mark.parametrize("what", CHANGES)
+async def test_l8_who_changes_while_it_signs_in_is_as_it_became(way, what):
+    """L8: a check waits for a thread, and an exchange for its client, which may wait for days."""
+    users = MemoryUsers(user("ann"), user("bob"))
+    users.next = CHANGES[what]
+    known = authenticator(users=users)
+    known._passwords = cheap_passwords(users, changed_during(users, users.next))
+    if what in ENDS:
+        with pytest.raises(Error) as caught:
+            await way(known, users)
+        assert ENDS[what] is caught.value.code
+    else:
+        assert READ == (await way(known, users)).grants
+
+
+async def test_l8_a_password_that_was_replaced_meanwhile_gives_no_token():
+    """L8: else an old password would give a token that counts as one of the new password."""
+    users = ann_and_bob()
+    known = authenticator(users=users)
+    ann = await known.identify(shown("ann", b"pencil"))
+    users.add(CHANGES["a new password"])
+    with pytest.raises(Error, match="was changed"):
+        await known.token(ann, 60)
 
 
 # -- certificates ----------------------------------------------------------------------------------

@@ -182,7 +182,17 @@ class Authenticator:
         return ScramExchange(self._users, secret, self._random)
 
     def caller(self, user: User, credentials: Credentials) -> Caller:
-        """Return the Caller that a user is at a door. Raises DENIED for one that is disabled."""
+        """Return the Caller that a user is at a door, with the rights that it has now.
+
+        It was looked up before its proof was checked, which takes a while, or as long as a client
+        likes. Raises UNAUTHENTICATED when it was removed or its password was replaced meanwhile,
+        and DENIED when it is disabled.
+        """
+        if self._users is not None and self._users.in_force:
+            known = self._users.known(user.name)
+            if known is None or known.issue != user.issue:
+                raise wrong_password()
+            user = known
         if user.disabled:
             raise _disabled(user.name)
         self.sightings.seen(user.name, credentials.door, credentials.peer)
@@ -223,6 +233,8 @@ class Authenticator:
         """
         user = await self._users.find(caller.user) if self._users is not None else None
         secret = await self._users.secret() if self._users is not None else None
+        if user is not None and user.issue != caller.issue and not caller.issuer:
+            raise _replaced(user.name)
         if user is None or secret is None or caller.issuer:
             raise Error(
                 Code.UNAUTHENTICATED,
@@ -302,9 +314,7 @@ class Authenticator:
         if user is None:
             raise Error(Code.UNAUTHENTICATED, f"the user {caller.user!r} was removed")
         if user.issue != caller.issue:
-            raise Error(
-                Code.UNAUTHENTICATED, f"the password of {caller.user!r} was changed; sign in anew"
-            )
+            raise _replaced(caller.user)
         return _renewed(caller, self._rights(user), user.roles, user.attributes)
 
     async def _certified(self, shown: Credentials, *, users: bool) -> User:
@@ -357,6 +367,10 @@ def is_same(one: Caller, other: Caller) -> bool:
 
 def _disabled(name: str) -> Error:
     return Error(Code.DENIED, f"the user {name!r} is disabled; ask an administrator")
+
+
+def _replaced(name: str) -> Error:
+    return Error(Code.UNAUTHENTICATED, f"the password of {name!r} was changed; sign in anew")
 
 
 def _renewed(
