@@ -121,10 +121,8 @@ class Watching(Seams):
         Rights may have changed since, while hooks or the log were waited for. Raises
         UNAUTHENTICATED, DENIED and INVALID.
         """
-        if interest.judged == self.reauthorization.revision:
-            return caller
         caller = self.reauthorization.current(caller)
-        if interest.judged >= 0:
+        if 0 <= interest.judged != self.reauthorization.revision:
             self.authorise_watch(interest.watched, caller)
             if interest.query is not None:
                 self.views.plan(interest, caller)
@@ -146,7 +144,11 @@ class Watching(Seams):
         return None if lost else after
 
     def authorise(self, interest: SubscribedFilter, caller: Caller) -> None:
-        """Raise unless the caller may have an interest; hooks may change its options."""
+        """Raise unless the caller may have an interest; hooks may change its options.
+
+        It is judged as it is now: a door that takes many filters has let others run in between.
+        """
+        caller = self.reauthorization.current(caller)
         self._authorise(interest, caller)
         asked = interest.topics.text
         if self.hooks.subscribe(caller, interest):
@@ -160,9 +162,11 @@ class Watching(Seams):
 
         ``connects``: for the stream of a resource class, which may be at a silent path.
         """
+        caller = self.reauthorization.current(caller)
         self._authorise(interest, caller, connects=connects)
         asked = interest.topics.text
         if await self.hooks.subscribe_waiting(caller, interest):
+            caller = self.reauthorization.current(caller)
             self._authorise(interest, caller, connects=connects)
             interest.asked = interest.asked or asked
         if interest.replay is not None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from websockets.exceptions import ConnectionClosed
 
-from http_server import HttpServer, a_moment, hear, say
+from http_server import STREAM, HttpServer, a_moment, hear, say
 from rowcast.core.callers import NONE, Grants
 from rowcast.core.errors import Code, Error
 from rowcast.routes.resource import Resource
@@ -107,8 +107,21 @@ async def test_who_may_still_read_goes_on_and_writes_no_more(doors):
                 pass
 
 
-async def test_who_is_removed_between_signing_in_and_the_first_event_is_told_too(doors):
+async def test_who_is_removed_between_signing_in_and_the_stream_is_refused(doors):
     doors.kernel.reauthorization.judges.append(lambda caller: (_ for _ in ()).throw(GONE))
+    assert 401 == (await doors.http.get("/Dog/", headers=STREAM)).status_code
+    async with AsyncExitStack() as stack:
+        peer = await stack.enter_async_context(doors.ws("/Dog/"))
+        assert 4401 == (await end_of(peer))[0]
+
+
+async def test_who_is_removed_between_the_stream_and_its_first_event_is_told_too(doors):
+    def judge(caller):
+        if doors.kernel.bus.subscriptions:
+            raise GONE
+        return caller
+
+    doors.kernel.reauthorization.judges.append(judge)
     async with doors.sse("/Dog/") as blocks:
         assert "problem" == (await last_of(blocks))["event"]
     async with AsyncExitStack() as stack:

@@ -1,5 +1,6 @@
 """Those that are connected are judged anew when what they may do has changed (L8)."""
 
+import asyncio
 from dataclasses import replace
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from mqtt_server import Disconnect, MqttServer, Publish, Subscribe, Subscription, payloads
 from rowcast.core.callers import ALL, NONE, Grants
 from rowcast.core.errors import Code, Error
+from rowcast.features.hooks.hook import Hook
 from rowcast.mqtt.reasons import Reason
 
 CLIENTS, FILTERS = 100, 100
@@ -87,3 +89,59 @@ async def test_l8_who_may_stay_stays(world):
     await world.say("topic/7/2", b"x")
     (heard,) = await readers[7].hear()
     assert isinstance(heard, Publish)
+
+
+# -- changed while a SUBSCRIBE is carried out ------------------------------------------------------
+
+
+class Asked(Hook):
+    """Waits before it answers, and moves filters to other topics."""
+
+    def __init__(self, prefix):
+        self.prefix, self.go = prefix, asyncio.Event()
+
+    async def on_subscribe(self, caller, interest):
+        await self.go.wait()
+        interest.filter = self.prefix + interest.filter
+
+
+def forbid_reading(world):
+    """Take the right to read from everybody."""
+    world.kernel.reauthorization.judges.append(
+        lambda caller: replace(caller, grants=Grants(write=True))
+    )
+    world.kernel.reauthorization.changed()
+
+
+async def refused(world, peer, topics):
+    """Return the reasons of its SUBACK, when nothing at these topics reaches it."""
+    heard = []
+    while not heard:
+        heard = await peer.hear()
+    for topic in topics:
+        await world.say(topic, b"x")
+    assert [] == await peer.hear()
+    assert not peer.client.session.subscription.caller.grants.read
+    return {reason for suback in heard for reason in suback.reasons}
+
+
+@pytest.mark.parametrize("prefix", ["", "moved/"])
+async def test_l8_filters_that_a_hook_kept_waiting_are_judged_by_the_rights_of_then(world, prefix):
+    """L8: the second one is asked about after the change, and a moved one is asked again."""
+    hook = Asked(prefix)
+    world.kernel.hooks.add(hook)
+    peer = await world.connected()
+    peer.send(Subscribe(1, (Subscription("a/1"), Subscription("a/2"))))
+    await world.turn()
+    forbid_reading(world)
+    hook.go.set()
+    assert {0x87} == await refused(world, peer, [f"{prefix}a/1", f"{prefix}a/2"])
+
+
+async def test_l8_filters_that_take_many_turns_are_judged_by_the_rights_of_then(world):
+    """L8: many filters are entered in slices of the loop, and rights change between two."""
+    peer = await world.connected()
+    peer.send(Subscribe(1, tuple(Subscription(f"a/{n}", retain_handling=2) for n in range(5_000))))
+    await world.short_turn()
+    forbid_reading(world)
+    assert {0x87} == await refused(world, peer, ["a/1", "a/4999"])
