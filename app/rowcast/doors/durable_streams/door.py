@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
+from rowcast.core.callers import Caller
 from rowcast.core.durable_stream_limits import DURABLE_NAME_BYTES_MAX
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import MESSAGE
@@ -85,14 +86,14 @@ class DurableStreamsDoor:
         self._check_writable(request)
         wish, ends = wish_of(request)
         self._kernel.rights.check_write(request.name, request.caller, MESSAGE)
-        body = await request.body()
+        body, caller = await self._received(request)
         kind = wish.content_type
         if not kind and wish.source:
-            self._kernel.authorise_read(wish.source, request.caller)
+            self._kernel.authorise_read(wish.source, caller)
             kind = self._streams.get(wish.source).wish.content_type
         content = Append(self._content(kind, body) if body else ())
         stream, is_new = await self._streams.create(
-            request.name, wish, ends, content, request.caller
+            request.name, wish, ends, content, caller
         )
         headers = {"Content-Type": stream.wish.content_type, **self._place(stream)}
         if is_new:
@@ -103,7 +104,8 @@ class DurableStreamsDoor:
         self._check_writable(request)
         self._kernel.rights.check_write(request.name, request.caller, MESSAGE)
         stream = self._streams.get(request.name)  # after that: it tells which streams there are
-        body, kind = await request.body(), type_of(request)
+        body, caller = await self._received(request)
+        kind = type_of(request)
         closes, mark = request.is_true("Stream-Closed"), mark_of(request)
         messages: tuple[bytes, ...] = ()
         if body:
@@ -111,9 +113,14 @@ class DurableStreamsDoor:
         elif not closes:
             raise Error(Code.INVALID, "the body is empty; send what is to be appended")
         content = Append(messages, mark, seq_of(request), closes)
-        done = await self._streams.append(request.name, content, request.caller)
+        done = await self._streams.append(request.name, content, caller)
         is_new = mark is not None and bool(messages) and not done.repeat
         return Answer(200 if is_new else 204, self._place(done.stream) | _numbers(mark, done))
+
+    async def _received(self, request: Request) -> tuple[bytes, Caller]:
+        """Return the body, and the caller as it is by then: a slow body takes up to a minute."""
+        body = await request.body()
+        return body, self._kernel.reauthorization.current(request.caller)
 
     def _checked(self, stream: Stream, body: bytes, kind: str) -> tuple[bytes, ...]:
         if not kind:

@@ -95,6 +95,7 @@ async def _stream(listing: Listing, page: Page, pages: AsyncIterator[Sequence[Re
     asker_now().renew()
     async for records in pages:
         asker_now().renew()  # the query timeout applies to each page
+        listing.request.check_rights()
         piece = b"".join(map(rows.row, records))
         await send({"type": "http.response.body", "body": piece, "more_body": True})
     await send({"type": "http.response.body", "body": rows.end()})

@@ -60,6 +60,7 @@ async def post(request: Request) -> None:
     resource = _resource(request)
     request.kernel.rights.check_resource(request.topic, request.caller)
     body = await request.body()
+    resource.caller = request.caller
     content_type = content_type_of(request.headers, body, request.route.shape)
     event = new_event(request.topic, MESSAGE, body, content_type, request.caller)
     await request.kernel.hooks.authorise(request.caller, event)

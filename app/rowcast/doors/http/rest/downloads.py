@@ -89,6 +89,7 @@ async def _pieces(request: Request, download: Download, start: int, end: int) ->
     """Send the bytes; aborts the response if the file is shorter than announced."""
     send, at = request.send, start
     while at < end:
+        request.check_rights()
         piece = await asyncio.to_thread(download.read, at, min(DOWNLOAD_PIECE_BYTES, end - at))
         if not piece:
             raise OSError(f"{request.topic!r} ended {end - at} bytes early")

@@ -223,6 +223,7 @@ class Answer:
         asker_now().renew()
         async for page in pages:
             asker_now().renew()  # the query timeout applies to each page
+            self.request.check_rights()
             piece = b"".join(encoder.row(self._entry(event)) for event in page)
             if piece:
                 await send({"type": "http.response.body", "body": piece, "more_body": True})

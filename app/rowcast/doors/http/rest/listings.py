@@ -227,6 +227,7 @@ class Listing:
         while page.after and left != 0:
             limit = most if left is None else min(left, most)
             asker_now().renew()  # the query timeout applies to each page
+            self.request.check_rights()
             page = await self._search(replace(self.query, limit=limit, offset=0, after=page.after))
             left = None if left is None else left - len(page.records)
             for start in range(0, len(page.records), HTTP_PAGE_RECORDS):

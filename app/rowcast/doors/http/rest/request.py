@@ -6,6 +6,7 @@ from typing import Final
 
 from rowcast.codecs import CBOR, CBOR_SEQ, CSV, JSON, MSGPACK, NDJSON, encode, negotiate
 from rowcast.core.callers import Caller
+from rowcast.core.errors import Code, Error
 from rowcast.core.events import MESSAGE, Event
 from rowcast.core.write_marks import numbered, put_mark
 from rowcast.doors.http.door import HttpDoor
@@ -99,7 +100,11 @@ class Request:
         return self.read
 
     async def body(self) -> bytes:
-        """Return the whole body; raises TOO_LARGE, UNSUPPORTED, INVALID."""
+        """Return the whole body; raises TOO_LARGE, UNSUPPORTED, INVALID.
+
+        Raises UNAUTHENTICATED or DENIED when its caller was removed while the body arrived, and
+        sets the caller's rights of now: a slow body takes up to a minute.
+        """
         if self.arrived_body() is None:
             settings, committer = self.edge.settings, self.kernel.committer
             if self.caller in committer.pending:
@@ -111,7 +116,16 @@ class Request:
                 settings.body_seconds_max,
                 self.kernel.reader.shedding.check_unfinished,
             )
+            self.caller = self.kernel.reauthorization.current(self.caller)
         return self.read or b""
+
+    def check_rights(self) -> None:
+        """Raise when its caller has other rights than when it asked.
+
+        For each part of an answer that its reader may take for as long as it likes.
+        """
+        if self.kernel.reauthorization.current(self.caller) is not self.caller:
+            raise Error(Code.UNAUTHENTICATED, "your access rights have changed; ask again")
 
     async def answer(
         self, value: object, status: int = HTTPStatus.OK, extra: HeaderList | None = None
