@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 from websockets.exceptions import ConnectionClosed
 
+from asgi_streams import Socket
 from http_server import STREAM, HttpServer, a_moment, hear, say
 from rowcast.core.callers import NONE, Grants
 from rowcast.core.errors import Code, Error
@@ -141,3 +142,36 @@ async def test_callers_without_a_name_are_made_anew(doors):
     doors.kernel.reauthorization.changed()
     await doors.http.get("/Dog/1")
     assert ["http", "http"] == made
+
+
+class Unread(Socket):
+    """A WebSocket whose peer reads nothing after the handshake."""
+
+    def __init__(self, home):
+        self.home, self.reads = home, asyncio.Event()
+
+    async def _send(self, message):
+        self.sent.append(message)
+        if message["type"] == "websocket.send":
+            await self.reads.wait()
+
+
+@pytest.mark.parametrize("outcome", [GONE, NONE])
+async def test_l8_who_reads_nothing_writes_nothing_after_the_change(doors, outcome):
+    """L8: its close frame waits until it reads, or is cut off; its commands do not."""
+    peer = Unread(doors)
+    await peer.connect()
+    await peer.say(op="subscribe", topic="Dog/#")
+    await peer.say(op="put", topic="Dog/1", value={})
+    await doors.until(lambda: len(peer.sent) > 1 and doors.kernel.reader.announced())
+    judged(doors, outcome)
+    written = doors.kernel.reader.announced()
+    for number in range(9):
+        await peer.say(op="put", topic="Dog/2", value={"n": number})
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert written == doors.kernel.reader.announced()
+    peer.reads.set()
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        await peer.task
+    assert ("websocket.close", 4401) == (peer.sent[-1]["type"], peer.sent[-1]["code"])

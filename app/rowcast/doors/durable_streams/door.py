@@ -92,9 +92,7 @@ class DurableStreamsDoor:
             self._kernel.authorise_read(wish.source, caller)
             kind = self._streams.get(wish.source).wish.content_type
         content = Append(self._content(kind, body) if body else ())
-        stream, is_new = await self._streams.create(
-            request.name, wish, ends, content, caller
-        )
+        stream, is_new = await self._streams.create(request.name, wish, ends, content, caller)
         headers = {"Content-Type": stream.wish.content_type, **self._place(stream)}
         if is_new:
             headers["Location"] = request.url

@@ -192,9 +192,9 @@ class Socket(Connection):
         await self._close()
 
     def end(self, code: int, reason: str = "") -> None:
-        """Close with a reason; of a peer that has left, nothing more is carried out."""
+        """Close with a reason; of a peer that has left or is refused nothing is carried out."""
         super().end(code, reason)
-        if self._gone:
+        if self._gone or code != RESTART:  # a close frame waits until the peer reads
             self._listener.cancel()
 
     def left(self) -> None:
