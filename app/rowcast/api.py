@@ -28,6 +28,7 @@ from rowcast.features.local_client.local_client import LocalClient
 from rowcast.features.schedules.schedules import Schedule, add_schedule
 from rowcast.features.triggers.trigger import Trigger, check_triggers
 from rowcast.routes.resource import Incoming, Resource, Stream
+from rowcast.seams.user_code import is_mistake
 from rowcast.subscriptions.subscribed_filters import SubscribedFilter
 
 __all__ = [
@@ -176,7 +177,9 @@ async def _repeat(seconds: float, call: Callable[[], object]) -> None:
             result = call()
             if inspect.isawaitable(result):
                 await result
-        except Exception:
+        except BaseException as failure:
+            if not is_mistake(failure):
+                raise
             log.exception("a timer of a resource failed; it goes on")
 
 

@@ -7,6 +7,7 @@ message as the reason (L8, C28). Single requests are authorised when they arrive
 """
 
 import asyncio
+import logging
 import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
@@ -20,6 +21,8 @@ from rowcast.subscriptions.subscription import Subscription
 if TYPE_CHECKING:
     from rowcast.kernel.kernel import Kernel
     from rowcast.routes.resource import Resource
+
+log = logging.getLogger("rowcast")
 
 
 class Reauthorization:
@@ -84,7 +87,10 @@ class Reauthorization:
         """Called when users, roles or rules have changed."""
         self.revision += 1
         for listener in self._listeners:
-            listener()
+            try:
+                listener()
+            except Exception:  # the other doors judge their readers all the same
+                log.exception("readers of a door could not be judged")
 
     def expect(self, caller: Caller) -> None:
         """Schedule a check of live readers when this caller's credentials expire (L5)."""

@@ -28,6 +28,7 @@ from rowcast.core.tables import Table
 from rowcast.routes.exact_decimals import decoded_exactly
 from rowcast.routes.registry import VERB_OF_KIND, Route
 from rowcast.routes.resource import Resource
+from rowcast.seams.user_code import is_mistake
 from rowcast.store.store import Change
 from rowcast.writes.write import Condition, Outcome, Receipt, Step, Write, resolver
 
@@ -169,7 +170,9 @@ class ResourceDispatch:
             outcome = resource.receipt or Receipt(event)
         except Error as error:
             outcome = error
-        except (Exception, SystemExit):  # asyncio would end the server by the latter
+        except BaseException as failure:
+            if not is_mistake(failure):
+                raise
             incident = uuid4().hex[:8]
             log.exception("incident %s: %s of %r failed", incident, verb, route.topic)
             outcome = Error(Code.INTERNAL, f"the resource failed; the server's log has {incident}")

@@ -17,6 +17,7 @@ from rowcast.core.topics import check_topic
 from rowcast.features.hooks.hooks import COLLECTING, Hooks
 from rowcast.models import SERVING, Models
 from rowcast.routes.resource import Resource
+from rowcast.seams.user_code import is_mistake
 
 
 def load_resources(
@@ -96,7 +97,9 @@ def _load(file: Path, hooks: Hooks, models: Models | None) -> ModuleType:
     serving = SERVING.set(models)
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except BaseException as error:
+        if not is_mistake(error):
+            raise
         raise Error(Code.INVALID, f"{file}:{_line(error, file)}: {_sentence(error)}") from error
     finally:
         COLLECTING.reset(collecting)
@@ -104,7 +107,7 @@ def _load(file: Path, hooks: Hooks, models: Models | None) -> ModuleType:
     return module
 
 
-def _line(error: Exception, file: Path) -> int:
+def _line(error: BaseException, file: Path) -> int:
     if isinstance(error, SyntaxError):
         return error.lineno or 1
     frames = traceback.extract_tb(error.__traceback__)
@@ -112,7 +115,7 @@ def _line(error: Exception, file: Path) -> int:
     return (lines[-1] if lines else 1) or 1
 
 
-def _sentence(error: Exception) -> str:
+def _sentence(error: BaseException) -> str:
     if isinstance(error, Error):
         return error.message
     return f"{type(error).__name__}: {error}"

@@ -9,7 +9,7 @@ import asyncio
 import inspect
 import logging
 from collections import deque
-from collections.abc import AsyncIterable, AsyncIterator, Callable
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
 from typing import ClassVar, Final, Protocol
 
 from rowcast.core.callers import Caller
@@ -18,6 +18,7 @@ from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, Event
 from rowcast.core.limits import STREAM_ITEMS_MAX
 from rowcast.core.queries import Query
 from rowcast.seams.authorizer import Authorizer
+from rowcast.seams.user_code import is_mistake
 from rowcast.seams.visibility import Visibility
 from rowcast.subscriptions.reader import Reader
 from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
@@ -34,7 +35,7 @@ class Emitter:
 
     def __init__(self) -> None:
         self._listeners: dict[str, list[Callable[..., object]]] = {}
-        self._running: set[asyncio.Future[object]] = set()  # tasks of listeners, until done
+        self._running: set[asyncio.Future[None]] = set()  # tasks of listeners, until done
 
     def on(self, name: str, listener: Callable[..., object]) -> Callable[..., object]:
         """Call ``listener`` on each event ``name``; a coroutine function runs as a task."""
@@ -44,16 +45,34 @@ class Emitter:
     def emit(self, name: str, *arguments: object) -> None:
         """Call the listeners, in the order of registration."""
         for listener in list(self._listeners.get(name, ())):
-            result = listener(*arguments)
-            if inspect.isawaitable(result):
-                task = asyncio.ensure_future(result)
-                self._running.add(task)
-                task.add_done_callback(self._ended)
+            self._call(listener, arguments)
 
-    def _ended(self, task: "asyncio.Future[object]") -> None:
-        self._running.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            log.error("a listener failed", exc_info=task.exception())
+    def _emit_safely(self, name: str) -> None:
+        """Call the listeners; who closes many streams goes on when one of them fails."""
+        for listener in list(self._listeners.get(name, ())):
+            try:
+                self._call(listener, ())
+            except BaseException as failure:
+                if not is_mistake(failure):
+                    raise
+                log.exception("a listener for %r failed", name)
+
+    def _call(self, listener: Callable[..., object], arguments: tuple[object, ...]) -> None:
+        result = listener(*arguments)
+        if inspect.isawaitable(result):
+            task = asyncio.ensure_future(_finished(result))
+            self._running.add(task)
+            task.add_done_callback(self._running.discard)
+
+
+async def _finished(result: Awaitable[object]) -> None:
+    """Wait for a listener; what it raises is logged."""
+    try:
+        await result
+    except BaseException as failure:
+        if not is_mistake(failure):
+            raise
+        log.exception("a listener failed")
 
 
 class Incoming(Emitter):
@@ -88,7 +107,7 @@ class Incoming(Emitter):
             self._closed = True
             self._changed.set()
             self._room.set()
-            self.emit("close")
+            self._emit_safely("close")
 
     def __aiter__(self) -> "Incoming":
         return self
@@ -138,7 +157,7 @@ class Stream(Emitter):
             if self._on_close is not None:
                 self._on_close()
             self._changed.set()
-            self.emit("close")
+            self._emit_safely("close")
 
     async def __aiter__(self) -> AsyncIterator[object]:
         """Yield sent values and, as (event, interest) pairs, the subscription's events.

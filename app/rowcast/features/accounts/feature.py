@@ -46,4 +46,7 @@ class Accounts(Feature):
                     await asyncio.to_thread(self._reload_keys)
             except (Error, OSError) as error:
                 log.warning("users could not be looked at: %s", error)
-            self._directory.tell()
+            try:
+                self._directory.tell()
+            except Exception:  # the next change is told all the same
+                log.exception("a change of users could not be told to all")

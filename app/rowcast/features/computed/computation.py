@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from rowcast.core.errors import Code, Error
+from rowcast.seams.user_code import is_mistake
 
 FAILURES_LOGGED_MAX: Final = 10
 """Failures of one function that are logged: it may fail for each record of each query. All are
@@ -45,7 +46,9 @@ class Computation:
         """
         try:
             return self._function(record)
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
+            if not is_mistake(error):
+                raise
             if self.failures < FAILURES_LOGGED_MAX:
                 log.exception("%s is null: its function failed", self.label)
             raise Error(Code.INTERNAL, "its function failed") from error

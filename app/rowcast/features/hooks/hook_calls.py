@@ -17,6 +17,7 @@ from uuid import uuid4
 from rowcast.core.errors import Code, Error
 from rowcast.core.limits import HOOK_LOG_SECONDS, HOOK_SLOW_SECONDS
 from rowcast.features.hooks.bounds import BOUNDS, HookBounds
+from rowcast.seams.user_code import is_mistake
 
 log = logging.getLogger("rowcast.features.hooks")
 
@@ -171,7 +172,9 @@ class Call:
             result = self.function(*arguments)
         except Error:
             raise
-        except (Exception, SystemExit) as failure:  # noqa: BLE001 - any mistake of user code
+        except BaseException as failure:
+            if not is_mistake(failure):
+                raise
             raise attached.failed(self.point, failure) from None
         finally:
             attached.note(self.point, started)
@@ -200,7 +203,9 @@ class Call:
         except TimeoutError as failure:
             late = f"no answer within {attached.bounds.seconds} s ({failure})"
             raise attached.failed(self.point, late) from None
-        except (Exception, SystemExit) as failure:  # noqa: BLE001 - any mistake of user code
+        except BaseException as failure:
+            if not is_mistake(failure):
+                raise
             raise attached.failed(self.point, failure) from None
         finally:
             attached.note(self.point, started)

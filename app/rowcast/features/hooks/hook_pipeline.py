@@ -24,6 +24,7 @@ from rowcast.features.hooks.delivery_filter import HookStage
 from rowcast.features.hooks.hooks import Hooks
 from rowcast.routes.registry import Route
 from rowcast.seams.hook_points import WriteGate
+from rowcast.seams.user_code import is_mistake
 from rowcast.subscriptions.stage import Stage
 from rowcast.writes.write import Condition, Done, Outcome, Receipt, Step, Write
 
@@ -282,7 +283,9 @@ class HookPipeline(WriteGate):
             step, _, size = lane.steps[0]
             try:
                 await step()
-            except Exception:
+            except BaseException as failure:
+                if not is_mistake(failure):
+                    raise
                 log.exception("a write of %s failed on its way through the hooks", caller.user)
             lane.steps.popleft()
             lane.size -= size

@@ -32,6 +32,7 @@ from rowcast.features.hooks.hook_calls import Attached, Call, Figures
 from rowcast.rows.topic_rows import Row
 from rowcast.seams.hook_points import HookPoints
 from rowcast.seams.listeners import Listeners
+from rowcast.seams.user_code import is_mistake
 from rowcast.subscriptions.subscribed_filters import SubscribedFilter
 
 HAPPENINGS: Final = (
@@ -159,7 +160,9 @@ class Hooks(HookPoints):
         for hook, attached, options in self._hooks:
             try:
                 await self._within_time(hook.init(options))
-            except Exception as failure:
+            except BaseException as failure:
+                if not is_mistake(failure):
+                    raise
                 await self.stop()
                 words = failure.message if isinstance(failure, Error) else _words(failure)
                 raise Error(
@@ -177,7 +180,9 @@ class Hooks(HookPoints):
             hook, attached = self._begun.pop()
             try:
                 await self._within_time(hook.stop())
-            except Exception as failure:  # noqa: BLE001 - the others end all the same
+            except BaseException as failure:  # the others end all the same
+                if not is_mistake(failure):
+                    raise
                 attached.failed("stop", failure)
 
     async def _within_time(self, result: object) -> None:
@@ -412,7 +417,7 @@ def _socket(caller: Caller, error: str | None = None) -> Socket | None:
     return Socket(caller.peer, caller.door, error) if caller.peer else None
 
 
-def _words(failure: Exception) -> str:
+def _words(failure: BaseException) -> str:
     return f"{type(failure).__name__}: {failure}"
 
 

@@ -21,6 +21,7 @@ from rowcast.core.clock import WallClock
 from rowcast.core.errors import Code, Error
 from rowcast.core.limits import SCHEDULE_LOOK_SECONDS_MAX, SCHEDULES_MAX
 from rowcast.core.marked_calls import CALL, MarkedCall
+from rowcast.seams.user_code import is_mistake
 from rowcast.store.store import Change
 
 if TYPE_CHECKING:
@@ -121,7 +122,9 @@ class Schedules:
             result = schedule.call()
             if inspect.isawaitable(result):
                 await result
-        except Exception:
+        except BaseException as failure:
+            if not is_mistake(failure):
+                raise
             log.exception("the schedule %s failed; it is called again in time", schedule.name)
         finally:
             call.end()

@@ -32,6 +32,7 @@ from rowcast.features.triggers.dead_events import DeadEvent, DeadEvents, dead_id
 from rowcast.features.triggers.trigger import Trigger
 from rowcast.net.webhook_call import CallError
 from rowcast.rows.topic_rows import Row
+from rowcast.seams.user_code import is_mistake
 from rowcast.store.store import Change
 from rowcast.subscriptions.gaps import Gap
 from rowcast.subscriptions.subscribed_filters import SubscribedFilter
@@ -194,13 +195,13 @@ class Runner:
                 result = self.trigger.action(event)
                 if inspect.isawaitable(result):
                     await result
-        except asyncio.CancelledError:
-            if is_cancelled():
-                raise
-            return "CancelledError: what it waited for was cancelled"
         except CallError as failure:
             return self._refused(event, str(failure))
-        except Exception as failure:
+        except BaseException as failure:
+            if not is_mistake(failure):
+                raise
+            if isinstance(failure, asyncio.CancelledError):
+                return self._refused(event, "CancelledError: what it waited for was cancelled")
             if limit.expired():
                 return self._refused(event, f"it took longer than {self._bounds.call_seconds:g} s")
             log.exception("the trigger %s failed for %s", self.trigger.name, event.topic)
@@ -258,9 +259,3 @@ class Runner:
             "circles": self.circles,
             "missed": self.missed,
         }
-
-
-def is_cancelled() -> bool:
-    """Whether the running task is to end, and not only something that it waits for."""
-    task = asyncio.current_task()
-    return task is None or bool(task.cancelling())

@@ -23,6 +23,7 @@ from rowcast.doors.http.rest.request import VALUE_TYPES, Request, new_event, pos
 from rowcast.routes.exact_decimals import decoded_exactly
 from rowcast.routes.resource import Resource
 from rowcast.rows.download import Download
+from rowcast.seams.user_code import is_mistake
 
 _NOT_TAKEN: Final = (
     "If-Match",
@@ -123,11 +124,13 @@ def _query(request: Request) -> Query | None:
 async def _call(request: Request, verb: Callable[[], Awaitable[object]]) -> object:
     """Call user code; exceptions other than Error are logged, and answered with an incident id.
 
-    So is SystemExit, as of ``sys.exit``: asyncio would end the server by it.
+    So is what is no Exception, such as SystemExit, by which asyncio would end the server.
     """
     try:
         return await verb()
-    except (Exception, SystemExit) as failure:
+    except BaseException as failure:
+        if not is_mistake(failure):
+            raise
         raise as_error(
             failure, f"{request.method} of the resource at {request.topic!r}"
         ) from failure

@@ -24,6 +24,7 @@ from rowcast.doors.http.streams.outgoing import event_in, items_of
 from rowcast.doors.http.uvicorn_fastpath import cut
 from rowcast.kernel.reauthorization import judge_resource
 from rowcast.routes.resource import Resource
+from rowcast.seams.user_code import is_mistake
 from rowcast.subscriptions.subscription import Subscription
 
 _FIELDS: Final = frozenset({"event", "data", "id", "retry"})
@@ -128,7 +129,9 @@ async def _blocks(
             async for item in items:
                 event = event_in(item)
                 yield frames.block(event) if event is not None else _block(item, frames.media_type)
-    except (Exception, SystemExit) as failure:  # noqa: BLE001 - user code may raise it
+    except BaseException as failure:
+        if not is_mistake(failure):
+            raise
         error = as_error(failure, f"the stream of {resource.topic!r}")
         yield problem_block(edge, error, f"/{resource.topic}")
 

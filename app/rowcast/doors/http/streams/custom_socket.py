@@ -21,6 +21,7 @@ from rowcast.doors.http.streams.outgoing import event_in, items_of
 from rowcast.doors.http.streams.socket_connection import Connection, farewell
 from rowcast.kernel.reauthorization import judge_resource, subscription_of
 from rowcast.routes.resource import Incoming, Resource, Stream
+from rowcast.seams.user_code import is_mistake
 from rowcast.subscriptions.subscription import Subscription
 
 NORMAL: Final = 1000
@@ -115,7 +116,9 @@ class ResourceSocket(Connection):
             self._goodbye = self._goodbye or (NORMAL, "")
         except Gone:
             self._gone = True
-        except (Exception, SystemExit) as failure:  # noqa: BLE001 - user code raised it
+        except BaseException as failure:
+            if not is_mistake(failure):
+                raise
             error = as_error(failure, f"the stream of {self._resource.topic!r}")
             self._goodbye = self._goodbye or farewell(error)
 
@@ -125,7 +128,9 @@ class ResourceSocket(Connection):
             while (payload := await self._received(receive)) is not None:
                 await self._incoming.put(self._value(payload))
             self._gone = True
-        except Exception as failure:  # noqa: BLE001 - listeners are user code; it is logged
+        except BaseException as failure:  # listeners are user code; it is logged
+            if not is_mistake(failure):
+                raise
             error = as_error(failure, f"what was said to {self._resource.topic!r}")
             self._goodbye = self._goodbye or farewell(error)
 

@@ -12,6 +12,7 @@ from typing import Protocol
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Error
 from rowcast.core.limits import STREAM_WATCH_SECONDS
+from rowcast.doors.http.messages.problems import as_error
 from rowcast.seams.seams import StreamNotice
 from rowcast.subscriptions.subscription import Subscription
 
@@ -160,5 +161,5 @@ class Watch:
 def _judge(stream: Watched) -> None:
     try:
         stream.judge()
-    except Error as error:
-        stream.refuse(error)
+    except Exception as failure:  # noqa: BLE001 - who cannot be judged may not stay
+        stream.refuse(as_error(failure, f"judging the stream at {stream.path!r}"))

@@ -51,6 +51,7 @@ from rowcast.features.websocket_wills.wills import WebSocketWills
 from rowcast.routes.exact_decimals import decoded_exactly
 from rowcast.routes.excluded_tables import check_not_excluded
 from rowcast.rows.download import Download
+from rowcast.seams.user_code import is_mistake
 from rowcast.subscriptions.pacing import asked_interval
 from rowcast.subscriptions.start_position import START_WORDS, start_position
 from rowcast.writes.last_write_wins import put_stamp
@@ -86,7 +87,9 @@ async def obey(socket: "Socket", payload: str | bytes) -> None:
         answer = await _command(fields).do(socket, fields)
         if answer is not None:
             socket.answer(fields.get("id"), answer)
-    except Exception as failure:  # noqa: BLE001 - a bug ends in an answer and in the log
+    except BaseException as failure:  # a bug ends in an answer and in the log
+        if not is_mistake(failure):
+            raise
         refuse(socket, fields, as_error(failure, "a WebSocket command"))
 
 
