@@ -1,11 +1,12 @@
 """Writes of one connection at one topic stay in order, whichever of them a class carries out."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
 from build import Code, Server, turns
-from rowcast.core.callers import ALL, Caller
+from rowcast.core.callers import ALL, Caller, Grants
 from rowcast.core.errors import Error
 from rowcast.core.events import DELETE, MESSAGE, PUT, Event
 from rowcast.kernel.resource_dispatch import ResourceDispatch
@@ -125,3 +126,25 @@ async def test_a_refused_one_does_not_hold_up_those_behind_it():
     room.write("Dog/1", MESSAGE)
     assert [("Dog/1", MESSAGE)] == await room.written()
     assert [Code.DENIED] == [each.code for each in room.outcomes if isinstance(each, Error)]
+
+
+def disabled(_caller):
+    raise Error(Code.DENIED, "the user was disabled")
+
+
+def reader(caller):
+    return replace(caller, grants=Grants(read=True))
+
+
+@pytest.mark.parametrize("judge", [disabled, reader])
+async def test_l8_writes_that_wait_are_judged_when_their_turn_comes(judge):
+    """L8: those before may have taken minutes; neither the class nor the server writes them."""
+    room = Room()
+    for kind in (PUT, PUT, MESSAGE):
+        room.write("Dog/1", kind)
+    await turns()
+    room.kernel.reauthorization.judges.append(judge)
+    room.kernel.reauthorization.changed()
+    assert [("Dog/1", PUT)] == await room.written()
+    assert [Code.DENIED] * 2 == [outcome.code for outcome in room.outcomes[-2:]]
+    assert {} == room.kernel._resource_dispatch._lanes

@@ -135,10 +135,25 @@ class ResourceDispatch:
         self._tasks.add(task)
         task.add_done_callback(ended)
 
-    async def _go_on(self, write: Write) -> None:
+    async def _go_on(self, write: Write) -> Outcome | None:
         """Carry out a write that the class does not override, after those before it."""
+        try:
+            self._writer(write)
+        except Error as error:
+            return error
         write.passed = True  # hooks, and the numbers of producers, have seen it
         self._kernel.writes.carry_out(write)
+        return None
+
+    def _writer(self, write: Write) -> Caller:
+        """Return who has sent a write, as it is now; raises when it may not write there any more.
+
+        Those before it in its lane may have taken minutes (L8).
+        """
+        caller = self._kernel.reauthorization.writer(write.caller)
+        if caller is not write.caller:
+            self._kernel.rights.check_write(write.event.topic, caller, write.event.kind)
+        return caller
 
     async def stop(self) -> None:
         """Cancel running writes."""
@@ -148,11 +163,13 @@ class ResourceDispatch:
 
     async def _carry_out(self, route: Route, write: Write) -> Outcome:
         """Call the class's verb, and report what it did."""
-        kernel, event, caller = self._kernel, write.event, write.caller
+        kernel, event = self._kernel, write.event
         verb = VERB_OF_KIND[event.kind]
         value: object = None
         outcome: Outcome
+        caller = write.caller
         try:
+            caller = self._writer(write)
             resource = cast("Resource", kernel.resource(route.topic, caller))
             resource.sent, resource.condition = event, write.condition
             if event.kind != DELETE:

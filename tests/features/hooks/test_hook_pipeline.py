@@ -1,11 +1,12 @@
 """Writes on their way through the hooks (G5, G7, G18, G22)."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
 from build import ANN, BEN, Listener, Server, refusal, turns
-from rowcast.core.callers import SERVER
+from rowcast.core.callers import SERVER, Grants
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PUT, Event
 from rowcast.features.hooks.bounds import BOUNDS, HookBounds
@@ -324,3 +325,24 @@ async def test_g18_a_listener_alone_changes_nothing():
     heard = Listener(room)
     await room.say("u/1")
     assert ["u/1"] == heard.topics
+
+
+@pytest.mark.parametrize("grants", [None, Grants(read=True)])
+async def test_l8_writes_that_wait_are_judged_when_their_turn_comes(grants):
+    """L8: each of those before may have taken seconds."""
+    room, outcomes = hooked(Slow()), []
+
+    def judge(caller):
+        if grants is None:
+            raise Error(Code.DENIED, "the user was disabled")
+        return replace(caller, grants=grants)
+
+    for number in range(3):
+        event = Event(f"a/{number}", MESSAGE, b"5", None, 1, False)
+        room.kernel.submit(event, ANN, outcomes.append)
+    await turns(2)
+    room.kernel.reauthorization.judges.append(judge)
+    room.kernel.reauthorization.changed()
+    await turns(40)
+    assert isinstance(outcomes[0], Receipt)
+    assert [Code.DENIED] * 2 == [outcome.code for outcome in outcomes[1:]]

@@ -211,7 +211,8 @@ class HookPipeline(WriteGate):
         return _as_sent(event, self._hooks.publish(caller, event), delay)
 
     async def _ask_waiting(self, event: Event, caller: Caller) -> Event | None:
-        delay = self._check(event, caller)
+        # many writes may have waited before this one, each for seconds (L8)
+        delay = self._check(event, self._kernel.reauthorization.writer(caller))
         return _as_sent(event, await self._hooks.publish_waiting(caller, event), delay)
 
     def _ask_at(self, index: int, event: Event, caller: Caller) -> Event | None:
