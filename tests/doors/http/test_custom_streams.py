@@ -79,6 +79,14 @@ class Broken(Resource):
         }[self.id]
 
 
+class Odd(Resource):
+    """Yields what no format has."""
+
+    async def connect(self, incoming=None):
+        """Yield it."""
+        yield {"at": object()}
+
+
 class Deaf(Resource):
     """Has a listener that fails."""
 
@@ -127,7 +135,7 @@ class Quiet(Resource):
         return 1
 
 
-RESOURCES = (Echo, Example, Ticker, Broken, Deaf, Finite, Farewell, Topic, Quiet)
+RESOURCES = (Echo, Example, Ticker, Broken, Odd, Deaf, Finite, Farewell, Topic, Quiet)
 
 
 @pytest.fixture
@@ -273,6 +281,19 @@ async def test_a_resource_that_fails_over_sse_ends_with_a_problem(doors, caplog,
     assert ("problem", 500) == (problem["event"], json.loads(problem["data"])["status"])
     assert "secret" in caplog.text
     assert "ValueError" not in problem["data"]
+
+
+async def test_a_value_that_cannot_be_sent_is_a_mistake_of_the_resource(doors, caplog):
+    """Its client has sent nothing that could be wrong; the log names the class and the value."""
+    async with doors.ws("/Odd") as peer:
+        with pytest.raises(ConnectionClosed) as caught:
+            await peer.recv()
+    assert 1011 == caught.value.rcvd.code
+    async with doors.sse("/Odd") as stream:
+        (problem,) = await stream.next()
+    assert ("problem", 500) == (problem["event"], json.loads(problem["data"])["status"])
+    assert 2 == caplog.text.count("the stream of 'Odd' failed")
+    assert "connect gave what cannot be sent" in caplog.text
 
 
 async def test_an_echo_over_sse_has_nothing_to_iterate_and_says_so(doors, caplog):

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
-from rowcast.codecs import JSON, encode
+from rowcast.codecs import JSON
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Error
 from rowcast.doors.http.door import HttpDoor
@@ -20,7 +20,7 @@ from rowcast.doors.http.messages.asgi import Receive, Scope, Send
 from rowcast.doors.http.messages.problems import as_error
 from rowcast.doors.http.streams.blocks import headers_for, problem_block, retry_block
 from rowcast.doors.http.streams.frames import Frames
-from rowcast.doors.http.streams.outgoing import event_in, items_of
+from rowcast.doors.http.streams.outgoing import encoded, event_in, items_of
 from rowcast.doors.http.uvicorn_fastpath import cut
 from rowcast.kernel.reauthorization import judge_resource
 from rowcast.routes.resource import Resource
@@ -142,6 +142,6 @@ def _block(item: object, media_type: str) -> ServerSentEvent:
     if isinstance(item, dict) and "data" in item and item.keys() <= _FIELDS:
         fields = {**item}
         item = fields.pop("data")
-    data = encode(item, media_type)
+    data = encoded(item, media_type)
     text = data.decode() if media_type == JSON else b64encode(data).decode()
     return ServerSentEvent(text, sep="\n", **fields)

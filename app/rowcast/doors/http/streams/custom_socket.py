@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 from typing import Final
 
-from rowcast.codecs import JSON, decode, encode
+from rowcast.codecs import JSON, decode
 from rowcast.core.callers import Caller
 from rowcast.core.limits import (
     STREAM_END_SECONDS,
@@ -17,7 +17,7 @@ from rowcast.doors.http.messages.asgi import Receive, Send
 from rowcast.doors.http.messages.problems import as_error
 from rowcast.doors.http.streams.channels import Gone, SocketChannel
 from rowcast.doors.http.streams.frames import Frames
-from rowcast.doors.http.streams.outgoing import event_in, items_of
+from rowcast.doors.http.streams.outgoing import encoded, event_in, items_of
 from rowcast.doors.http.streams.socket_connection import Connection, farewell
 from rowcast.kernel.reauthorization import judge_resource, subscription_of
 from rowcast.routes.resource import Incoming, Resource, Stream
@@ -110,7 +110,7 @@ class ResourceSocket(Connection):
                 async for item in items:
                     event = event_in(item)
                     payload = (
-                        encode(item, self.media_type) if event is None else frames.envelope(event)
+                        encoded(item, self.media_type) if event is None else frames.envelope(event)
                     )
                     await self._send(payload)
             self._goodbye = self._goodbye or (NORMAL, "")

@@ -8,6 +8,8 @@ import inspect
 from collections.abc import AsyncGenerator
 from typing import Any
 
+from rowcast.codecs import encode
+from rowcast.core.errors import Error
 from rowcast.core.events import Event
 from rowcast.routes.resource import Stream
 
@@ -26,6 +28,14 @@ async def items_of(source: Any) -> AsyncGenerator[object, None]:
             source.close()
         if hasattr(iterator, "aclose"):
             await iterator.aclose()
+
+
+def encoded(item: object, media_type: str) -> bytes:
+    """Encode a plain value; raises TypeError, because the client has made no mistake."""
+    try:
+        return encode(item, media_type)
+    except Error as error:
+        raise TypeError(f"connect gave what cannot be sent: {error.message}") from error
 
 
 def event_in(item: object) -> Event | None:
