@@ -128,6 +128,17 @@ async def test_a_refused_one_does_not_hold_up_those_behind_it():
     assert [Code.DENIED] == [each.code for each in room.outcomes if isinstance(each, Error)]
 
 
+async def test_a_class_that_raises_generator_exit_answers_its_writer():
+    class Odd(Resource):
+        async def put(self, value):
+            raise GeneratorExit
+
+    room, outcomes = Server(resources=[("Odd", Odd)]), []
+    room.kernel.submit(Event("Odd/1", PUT, b"{}", None, 1, True), EVE, outcomes.append)
+    await turns(9)
+    assert [Code.INTERNAL] == [outcome.code for outcome in outcomes]
+
+
 def disabled(_caller):
     raise Error(Code.DENIED, "the user was disabled")
 

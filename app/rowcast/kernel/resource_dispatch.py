@@ -125,7 +125,12 @@ class ResourceDispatch:
                 lane.writes, lane.size = lane.writes - 1, lane.size - size
                 if lane.last is task:
                     del self._lanes[key]
-            outcome = stopping() if task.cancelled() else task.result()
+            if task.cancelled():
+                outcome: Outcome | None = stopping()
+            elif (failure := task.exception()) is not None:  # GeneratorExit, of a class
+                outcome = _failed("a write", key[1], failure)
+            else:
+                outcome = task.result()
             if outcome is not None:
                 done(outcome)
 
@@ -190,9 +195,7 @@ class ResourceDispatch:
         except BaseException as failure:
             if not is_mistake(failure):
                 raise
-            incident = uuid4().hex[:8]
-            log.exception("incident %s: %s of %r failed", incident, verb, route.topic)
-            outcome = Error(Code.INTERNAL, f"the resource failed; the server's log has {incident}")
+            outcome = _failed(verb, route.topic, failure)
         refused = outcome if isinstance(outcome, Error) else None
         kernel.listeners.administered(caller, verb, route.topic, value, refused)
         return outcome
@@ -214,6 +217,13 @@ class ResourceDispatch:
         error = await future
         if error is not None:
             raise error
+
+
+def _failed(verb: str, topic: str, failure: BaseException) -> Error:
+    """Log what a class has raised; return the Error for its caller."""
+    incident = uuid4().hex[:8]
+    log.error("incident %s: %s of %r failed", incident, verb, topic, exc_info=failure)
+    return Error(Code.INTERNAL, f"the resource failed; the server's log has {incident}")
 
 
 async def _in_turn(

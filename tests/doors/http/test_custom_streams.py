@@ -87,6 +87,15 @@ class Odd(Resource):
         yield {"at": object()}
 
 
+class Flood(Resource):
+    """Never waits, and never ends."""
+
+    async def connect(self, incoming=None):
+        """Yield for ever."""
+        while True:
+            yield 1
+
+
 class Deaf(Resource):
     """Has a listener that fails."""
 
@@ -135,7 +144,7 @@ class Quiet(Resource):
         return 1
 
 
-RESOURCES = (Echo, Example, Ticker, Broken, Odd, Deaf, Finite, Farewell, Topic, Quiet)
+RESOURCES = (Echo, Example, Ticker, Broken, Odd, Flood, Deaf, Finite, Farewell, Topic, Quiet)
 
 
 @pytest.fixture
@@ -281,6 +290,15 @@ async def test_a_resource_that_fails_over_sse_ends_with_a_problem(doors, caplog,
     assert ("problem", 500) == (problem["event"], json.loads(problem["data"])["status"])
     assert "secret" in caplog.text
     assert "ValueError" not in problem["data"]
+
+
+async def test_a_resource_that_never_waits_holds_nobody_when_its_reader_has_gone(doors):
+    async with doors.sse("/Flood") as stream:
+        await stream.next(3)
+    async with doors.ws("/Flood") as peer:
+        await hear(peer)
+    await gone(lambda: not len(doors.edge.watch))
+    assert 200 == (await doors.http.get("/Dog/")).status_code
 
 
 async def test_a_value_that_cannot_be_sent_is_a_mistake_of_the_resource(doors, caplog):

@@ -4,6 +4,7 @@ It may yield plain values, which are sent unchanged, or the (event, interest) pa
 ``super().connect()``, which are sent as envelopes.
 """
 
+import asyncio
 import inspect
 from collections.abc import AsyncGenerator
 from typing import Any
@@ -15,7 +16,11 @@ from rowcast.routes.resource import Stream
 
 
 async def items_of(source: Any) -> AsyncGenerator[object, None]:
-    """Iterate over a resource's output; always closes it."""
+    """Iterate over a resource's output; always closes it.
+
+    Others have their turn after each item: a source that never waits would hold the loop for good
+    when its reader has gone, because then sending does not wait either.
+    """
     iterator: Any = None
     try:
         if inspect.isawaitable(source):
@@ -23,6 +28,7 @@ async def items_of(source: Any) -> AsyncGenerator[object, None]:
         iterator = aiter(source)
         async for item in iterator:
             yield item
+            await asyncio.sleep(0)
     finally:
         if isinstance(source, Stream):
             source.close()
