@@ -188,8 +188,9 @@ class Authenticator:
         likes. Raises UNAUTHENTICATED when it was removed or its password was replaced meanwhile,
         and DENIED when it is disabled.
         """
-        if self._users is not None and self._users.in_force:
-            known = self._users.known(user.name)
+        users = self._users
+        known = users.known(user.name) if users is not None else user
+        if known is not user and users is not None and users.in_force:
             if known is None or known.issue != user.issue:
                 raise wrong_password()
             user = known

@@ -177,12 +177,7 @@ class ResourceDispatch:
             caller = self._writer(write)
             resource = cast("Resource", kernel.resource(route.topic, caller))
             resource.sent, resource.condition = event, write.condition
-            if event.kind != DELETE:
-                _check_decodes(event, route.table)
-                value = kernel.transcoder.sent(event)
-                if kernel.transcoder.structured(event):
-                    said = event.payload, event.content_type
-                    value = decoded_exactly(kernel.registry, route.topic, value, *said)
+            value = self._value(route, event)
             if write.condition is not None and _is_unversioned(route):
                 async with self._in_turn.setdefault(route.topic, asyncio.Lock()):
                     await _check_existence(route, resource, write.condition)
@@ -199,6 +194,18 @@ class ResourceDispatch:
         refused = outcome if isinstance(outcome, Error) else None
         kernel.listeners.administered(caller, verb, route.topic, value, refused)
         return outcome
+
+    def _value(self, route: Route, event: Event) -> object:
+        """Return what a class is given of an event; None of a deletion."""
+        if event.kind == DELETE:
+            return None
+        _check_decodes(event, route.table)
+        transcoder = self._kernel.transcoder
+        value = transcoder.sent(event)
+        if not transcoder.structured(event):
+            return value
+        said = event.payload, event.content_type
+        return decoded_exactly(self._kernel.registry, route.topic, value, *said)
 
     async def _call(self, resource: Resource, write: Write, value: object) -> None:
         """Call the class's verb, then store the write's changes of facts.

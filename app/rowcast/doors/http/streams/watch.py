@@ -5,16 +5,18 @@ and stops all of them at shutdown. The task exists only while there are streams.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from rowcast.core.callers import Caller
-from rowcast.core.errors import Error
+from rowcast.core.errors import Code, Error
 from rowcast.core.limits import STREAM_WATCH_SECONDS
-from rowcast.doors.http.messages.problems import as_error
 from rowcast.seams.seams import StreamNotice
 from rowcast.subscriptions.subscription import Subscription
+
+log = logging.getLogger("rowcast.doors.http")
 
 
 class Watched(Protocol):
@@ -161,5 +163,8 @@ class Watch:
 def _judge(stream: Watched) -> None:
     try:
         stream.judge()
-    except Exception as failure:  # noqa: BLE001 - who cannot be judged may not stay
-        stream.refuse(as_error(failure, f"judging the stream at {stream.path!r}"))
+    except Error as error:
+        stream.refuse(error)
+    except Exception:
+        log.exception("the reader of %s could not be judged, and may not stay", stream.path)
+        stream.refuse(Error(Code.INTERNAL, "your access rights could not be looked at"))
