@@ -159,3 +159,13 @@ async def test_l8_writes_that_wait_are_judged_when_their_turn_comes(judge):
     assert [("Dog/1", PUT)] == await room.written()
     assert [Code.DENIED] * 2 == [outcome.code for outcome in room.outcomes[-2:]]
     assert {} == room.kernel._resource_dispatch._lanes
+
+
+async def test_l8_writes_that_wait_for_a_class_stay_in_order_when_rights_change():
+    """L8: the connection's caller is another object then."""
+    room = Room()
+    room.write("Dog/1", PUT)
+    await turns()
+    room.write("Dog/1", MESSAGE, caller=replace(EVE, claims={"site": "north"}))
+    await turns(5)
+    assert [("Dog/1", PUT), ("Dog/1", MESSAGE)] == await room.written()

@@ -65,6 +65,8 @@ class Caller:
     issuer: str = ""
     issue: int = 0
     until: float = math.inf
+    connection: object = field(default_factory=object, repr=False)
+    """What stays the same when its rights are renewed: its waiting writes stay in order by it."""
 
 
 _ESCAPED: Final = str.maketrans({c: f"%{ord(c):02X}" for c in "%/+#\0"})

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("rowcast.kernel")
 
 
-Key = tuple[Caller, str]
+Key = tuple[object, str]
 """A connection and a topic."""
 
 _HELD: Final = ContextVar[frozenset[Key]]("held", default=frozenset())
@@ -95,7 +95,7 @@ class ResourceDispatch:
 
     def _lane(self, write: Write) -> Lane | None:
         """Return the lane that a write has to wait in; None if nothing is before it."""
-        key = write.caller, write.event.topic
+        key = write.caller.connection, write.event.topic
         return None if key in _HELD.get() else self._lanes.get(key)
 
     def _enter(self, write: Write, key: Key) -> Lane:
@@ -113,7 +113,7 @@ class ResourceDispatch:
 
     def _start(self, write: Write, call: Callable[[], Awaitable[Outcome | None]]) -> None:
         """Start a call for a write, when those before it in its lane are done."""
-        key = write.caller, write.event.topic
+        key = write.caller.connection, write.event.topic
         ordered = write.caller.door != "http" and key not in _HELD.get()
         lane = self._enter(write, key) if ordered else None
         earlier = None if lane is None else lane.last

@@ -145,3 +145,40 @@ async def test_l8_filters_that_take_many_turns_are_judged_by_the_rights_of_then(
     await world.short_turn()
     forbid_reading(world)
     assert {0x87} == await refused(world, peer, ["a/1", "a/4999"])
+
+
+# -- changed while writes wait ---------------------------------------------------------------------
+
+
+class First(Hook):
+    """Keeps the first write waiting."""
+
+    def __init__(self):
+        self.go = asyncio.Event()
+
+    async def on_publish(self, caller, event):
+        if event.payload == b"1":
+            await self.go.wait()
+
+
+def rename(world):
+    """Give everybody another attribute, which changes no right."""
+    world.kernel.reauthorization.judges.append(
+        lambda caller: caller if caller.claims else replace(caller, claims={"site": "north"})
+    )
+    world.kernel.reauthorization.changed()
+
+
+async def test_l8_writes_that_wait_for_a_hook_stay_in_order_when_rights_change(world):
+    """L8: else the older value would come last, and stay."""
+    hook = First()
+    world.kernel.hooks.add(hook)
+    peer = await world.connected()
+    peer.publish("a/1", b"1", qos=1, packet_id=1)
+    await world.turn()
+    rename(world)
+    peer.publish("a/1", b"2", qos=1, packet_id=2)
+    await world.turn()
+    hook.go.set()
+    await world.turn()
+    assert [b"1", b"2"] == [event.payload for event in world.store.read(0, 99)]

@@ -55,7 +55,8 @@ class HookPipeline(WriteGate):
     def __init__(self, kernel: "Kernel", hooks: Hooks) -> None:
         self._kernel = kernel
         self._hooks = hooks
-        self._lanes: dict[Caller, CallerQueue] = {}
+        self._lanes: dict[object, CallerQueue] = {}
+        """By connection: a caller is another one after a change of its rights."""
 
     def stage(self, caller: Caller) -> Stage | None:
         """Return the stage of delivery hooks for a caller; None if there is none."""
@@ -237,13 +238,13 @@ class HookPipeline(WriteGate):
         return delay
 
     def __contains__(self, caller: object) -> bool:
-        return caller in self._lanes
+        return isinstance(caller, Caller) and caller.connection in self._lanes
 
     def after(
         self, caller: Caller, call: Callable[[], None], refuse: Callable[[Error], None]
     ) -> None:
         """Call after the caller's queued writes; now if there are none."""
-        if caller not in self._lanes:
+        if caller.connection not in self._lanes:
             call()
             return
 
@@ -257,9 +258,9 @@ class HookPipeline(WriteGate):
     def _queue(
         self, caller: Caller, step: Work, refuse: Callable[[Error], None], size: int = 0
     ) -> None:
-        lane = self._lanes.get(caller)
+        lane = self._lanes.get(caller.connection)
         if lane is None:
-            lane = self._lanes[caller] = CallerQueue()
+            lane = self._lanes[caller.connection] = CallerQueue()
         bounds = self._hooks.bounds
         too_large = lane.size and lane.size + size > bounds.writes_bytes
         if len(lane.steps) >= bounds.writes or too_large:
@@ -290,7 +291,7 @@ class HookPipeline(WriteGate):
                 log.exception("a write of %s failed on its way through the hooks", caller.user)
             lane.steps.popleft()
             lane.size -= size
-        self._lanes.pop(caller, None)
+        self._lanes.pop(caller.connection, None)
 
     async def stop(self) -> None:
         """Refuse all queued writes."""

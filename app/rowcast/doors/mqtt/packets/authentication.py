@@ -7,6 +7,7 @@ starts a short task, and other packets are processed meanwhile (MQTT 5, 4.12.1).
 
 import asyncio
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rowcast.auth.authenticator import Credentials, is_same
@@ -215,7 +216,7 @@ class Dialogue:
             )
         fresh = self._authenticator.caller(user, self._shown)
         if not is_same(fresh, client.caller):
-            client.caller = fresh
+            client.caller = replace(fresh, connection=client.caller.connection)
 
     def _say(self, reason: Reason, step: Step) -> None:
         self._client.send(Auth(reason, self._properties(step)))
