@@ -128,6 +128,23 @@ async def test_pages_follow_one_another(rest):
     assert f"{EPOCH}:9" == got.headers["rowcast-position"]
 
 
+@pytest.mark.parametrize("query", ["{0}&limit=1", "limit=1&{0}", "limit=1&[{0}|{0}]"])
+@pytest.mark.parametrize(
+    ("table", "condition"), [("Open", "from==Rome"), ("Trip", "from=Rome"), ("Trip", "from=sw=R")]
+)
+async def test_later_pages_have_the_conditions_on_an_attribute_from(rest, table, condition, query):
+    """B13: only the parameter of that name is replaced in a link."""
+    for number, start in enumerate(["Rome", "Oslo", "Rome", "Oslo", "Rome"]):
+        await rest.put(f"/{table}/{number}", json.dumps({"from": start}).encode())
+    start = "from" if table == "Open" else "_from"
+    path, found = f"/{table}/?{start}=0&{query.format(condition)}", []
+    while path:
+        got = await rest.get(path)
+        found += [row["value"]["from"] for row in got.value]
+        path = got.headers.get("link", "").partition(">")[0].removeprefix("<")
+    assert ["Rome"] * 3 == found
+
+
 @pytest.mark.parametrize("media_type", ROWS)
 @pytest.mark.parametrize(
     "path", ["/Dog/?last=3&select=name,age", "/home/temp?from=0", "/Dog/?from=0&every=1h"]

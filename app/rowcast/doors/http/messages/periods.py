@@ -9,7 +9,7 @@ This only parses text; the kernel resolves times.
 """
 
 import re
-from collections.abc import Container
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import unquote
@@ -69,11 +69,9 @@ def divide_period(text: str, taken: Container[str] = ()) -> tuple[Period | None,
     if not any(word in text for word in OPENING):
         return None, text
     terms = _Terms()
-    opened, depth = False, 0
-    for term in text.split("&"):
-        name = None if depth else _name(term, taken)
+    opened = False
+    for name, term in _named(text, taken):
         if name is None:
-            depth += len(_OPEN.findall(term)) - len(_CLOSE.findall(term))
             terms.rest.append(term)
             continue
         opened = opened or name in OPENING
@@ -86,6 +84,21 @@ def divide_period(text: str, taken: Container[str] = ()) -> tuple[Period | None,
     if period.asof is not None:  # for records, ``select`` belongs to the query
         terms.rest += [f"{name}({terms.found[name]})" for name in BESIDE if name in terms.found]
     return period, "&".join(term for term in terms.rest if term)
+
+
+def without_start(text: str, taken: Container[str] = ()) -> str:
+    """Return a query without its parameter ``from``; ``taken`` are names of attributes."""
+    return "&".join(term for name, term in _named(text, taken) if name != "from")
+
+
+def _named(text: str, taken: Container[str]) -> Iterator[tuple[str | None, str]]:
+    """Yield the terms of a query with the parameters that they are; None for the query's own."""
+    depth = 0
+    for term in text.split("&"):
+        name = None if depth else _name(term, taken)
+        if name is None:
+            depth += len(_OPEN.findall(term)) - len(_CLOSE.findall(term))
+        yield name, term
 
 
 def _name(term: str, taken: Container[str]) -> str | None:

@@ -32,7 +32,7 @@ from rowcast.core.tables import Table
 from rowcast.core.topics import TopicFilter
 from rowcast.core.values import parse_id
 from rowcast.doors.http.messages.asgi import HeaderList, path_of
-from rowcast.doors.http.messages.periods import Period
+from rowcast.doors.http.messages.periods import Period, without_start
 from rowcast.doors.http.messages.replies import SELECTED, send_bytes, send_headers
 from rowcast.doors.http.rest.allowed_methods import not_offered
 from rowcast.doors.http.rest.path_forms import Reading, readings
@@ -206,9 +206,9 @@ class Answer:
         request = self.request
         path = request.scope.get("raw_path", b"").decode("ascii", "replace")
         cursor = request.kernel.cursor(after)
-        terms = request.scope["query_string"].decode("ascii", "replace").split("&")
-        kept = [item for item in terms if item.partition("=")[0] not in {"from", "_from"}]
-        return f"{path}?_from={cursor}&{'&'.join(kept)}"
+        text = request.scope["query_string"].decode("ascii", "replace")
+        taken = {item.name for item in self.table.attributes} if self.table is not None else ()
+        return f"{path}?_from={cursor}&{without_start(text, taken)}"
 
     async def stream(self) -> None:
         """Respond with all events, page by page."""
