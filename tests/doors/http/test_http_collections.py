@@ -124,6 +124,23 @@ async def test_pages_link_to_the_next(rest, query):
     assert found == ids[1 if "limit(1," in query else 0 :]
 
 
+@pytest.mark.parametrize("limit", ["limit(1%2C2)", "limit%281,2%29", "limit(%201,2)"])
+async def test_a_page_may_have_an_encoded_beginning(rest, limit):
+    """B7: a client that encodes the comma can follow the link, too."""
+    first = await rest.get(f"/Dog/?{limit}")
+    second = await rest.get(re.match(r"<(.*?)>", first.headers["link"])[1])
+    assert ["Max", "Ada"] == names(first) + names(second)
+
+
+async def test_a_value_that_looks_like_a_limit_is_the_same_on_the_next_page(rest):
+    """B7: the link has the conditions of the request."""
+    for number in (7, 8, 9):
+        await rest.put(f"/Dog/{number}", b'{"name":"limit(1,2)"}')
+    first = await rest.get("/Dog/?name==limit(1,2)&limit(2)")
+    second = await rest.get(re.match(r"<(.*?)>", first.headers["link"])[1])
+    assert ["7", "8", "9"] == [row["id"] for row in first.value + second.value]
+
+
 async def test_pages_are_stable_under_writes(rest):
     """B7: what is written before the page neither repeats nor skips a record."""
     first = await rest.get("/Dog/?limit(2)")

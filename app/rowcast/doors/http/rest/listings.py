@@ -49,7 +49,7 @@ from rowcast.reads.read_queue import asker_now
 from rowcast.store.store import Page
 
 _AFTER: Final = re.compile(r"(?:^|&)after(?:\(|%28).*?(?:\)|%29)")
-_RANGE: Final = re.compile(r"limit(?:\(|%28)\s*(\d+)\s*,\s*(\d+)\s*(?:\)|%29)")
+_LIMIT: Final = re.compile(r"(^|&)limit(?:\(|%28).*?(?:\)|%29)")
 _SPELLED: Final = ((datetime, Type.DATE), (Decimal, Type.DECIMAL), (bytes, Type.BYTES))
 _FRAMES: Final = {
     JSON: (b"[", b",", b"]"),
@@ -263,7 +263,7 @@ class Listing:
     def _next(self, after: str, asof: str) -> str:
         """Return the path of the next page: the same query, from the end of this one."""
         text = _AFTER.sub("", self.request.parameters.query)
-        text = _RANGE.sub(lambda found: f"limit({int(found[2]) - int(found[1])})", text)
+        text = _LIMIT.sub(rf"\1limit({self.query.limit})", text)  # without the offset of this one
         meta = "&meta=true" if self.request.parameters.meta else ""
         meta += f"&asof={asof}" if asof else ""
         path = self.request.scope.get("raw_path", b"").decode("ascii", "replace")
