@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import replace
 
 import pytest
-from test_durable_streams import NUMBERS, TEXT, create, open_room, refused
+from test_durable_streams import NUMBERS, TEXT, content, create, open_room, refused
 
 from build import ANN, turns
 from rowcast.core.durable_stream_limits import (
@@ -54,6 +54,62 @@ async def test_a_delete_that_the_disk_refuses_leaves_the_stream():
     streams._keep = keep
     await streams.delete("s/1", ANN)
     assert Code.NOT_FOUND == code_of_get(streams, "s/1")
+
+
+class Gate:
+    """Holds the writes of streams until it is opened; they may fail then."""
+
+    def __init__(self, streams):
+        self.write, self.opened, self.error = streams._write, asyncio.Event(), None
+        streams._write = self
+
+    async def __call__(self, *what):
+        await self.opened.wait()
+        if self.error is not None:
+            raise self.error
+        await self.write(*what)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_an_append_that_waited_takes_its_turn_at_the_stream_that_is_there(fails):
+    """V7: it is not acknowledged in a stream that could not be created."""
+    room, streams = open_room()
+    old, _ = await create(streams, "s/1")
+    await old.turn.acquire()
+    append = asyncio.create_task(streams.append("s/1", Append((b"b",)), ANN))
+    await turns(3)
+    streams._drop(old)
+    gate = Gate(streams)
+    gate.error = Error(Code.BUSY, "the disk is full") if fails else None
+    creation = asyncio.create_task(create(streams, "s/1", content=(b"a",)))
+    await turns(3)
+    old.turn.release()
+    await turns(9)
+    gate.opened.set()
+    if fails:
+        assert [Code.BUSY, Code.NOT_FOUND] == [await refused(creation), await refused(append)]
+        return
+    stream, _ = await creation
+    assert stream is (await append).stream
+    assert [b"a", b"b"] == await content(room, stream)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_a_stream_is_there_for_another_who_creates_it_when_it_is_stored(fails):
+    """V7: a kill before that would undo what was acknowledged."""
+    _, streams = open_room()
+    gate = Gate(streams)
+    gate.error = Error(Code.BUSY, "the disk is full") if fails else None
+    first = asyncio.create_task(create(streams, "s/1"))
+    await turns(3)
+    second = asyncio.create_task(create(streams, "s/1"))
+    await turns(9)
+    assert not second.done()
+    gate.opened.set()
+    if fails:
+        assert [Code.BUSY] * 2 == [await refused(first), await refused(second)]
+    else:
+        assert [True, False] == [(await first)[1], (await second)[1]]
 
 
 def code_of_get(streams, topic):

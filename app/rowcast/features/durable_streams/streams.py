@@ -121,7 +121,7 @@ class DurableStreams:
         self.kernel.rights.check_write(topic, caller, MESSAGE)
         known = self.find(topic)
         if known is not None:
-            return self._same(known, wish), False
+            return await self._stored(known, wish), False
         self._check_room(caller)
         stream, prefix = await self._planned(Plan(self.kernel, topic, wish, ends, caller))
         if prefix and content.messages and not stream.is_json:
@@ -129,7 +129,7 @@ class DurableStreams:
         elif prefix:
             content = replace(content, messages=(prefix,))
         if self._streams.get(topic) is not None:  # another request was faster
-            return self._same(self.get(topic), wish), False
+            return await self._stored(self.get(topic), wish), False
         self._check_source(stream)
         self._streams.add(stream)
         self.touch(stream)  # before anything is waited for: its time to live begins
@@ -142,6 +142,17 @@ class DurableStreams:
             raise
         self._schedule(stream)
         return stream, True
+
+    async def _stored(self, known: Stream, wish: Wish) -> Stream:
+        """Return the stream that is there, once whoever creates it has stored it. Raises BUSY."""
+        same = self._same(known, wish)
+        async with known.turn:
+            if self._streams.has(known):
+                return same
+        raise Error(
+            Code.BUSY,
+            f"the stream {known.topic!r} has ended, or could not be stored; create it again",
+        )
 
     def _same(self, known: Stream, wish: Wish) -> Stream:
         if known.deleted:
@@ -198,34 +209,46 @@ class DurableStreams:
 
     async def append(self, topic: str, content: Append, caller: Caller) -> Appended:
         """Append to a stream, or close it; raises Refusal."""
-        stream = self.get(topic)
+        self.get(topic)
         self.kernel.rights.check_write(topic, caller, MESSAGE)
-        async with stream.turn:
-            stream = self._still(stream)
-            content = replace(content, producers_max=self._producers_max)
-            mark = content.mark
-            if mark is not None and is_repeat(stream, mark):
-                return Appended(stream, repeat=True, number=stream.producers[mark.producer][1])
-            if stream.closed:
-                if content.messages or mark is not None:
-                    raise Refusal(_closed(topic), self.closed_headers(stream))
-                return Appended(stream, repeat=True)
-            if content.seq and content.seq <= stream.seq:
-                raise Refusal(
-                    Error(
-                        Code.CONFLICT,
-                        f"Stream-Seq {content.seq[:80]!r} is not after {stream.seq[:80]!r}, the "
-                        "last one; they are compared as bytes",
-                    )
+        stream = await self._turn(topic)
+        try:
+            return await self._append(stream, content, caller)
+        finally:
+            stream.turn.release()
+
+    async def _append(self, stream: Stream, content: Append, caller: Caller) -> Appended:
+        """Append in the stream's turn."""
+        content = replace(content, producers_max=self._producers_max)
+        mark = content.mark
+        if mark is not None and is_repeat(stream, mark):
+            return Appended(stream, repeat=True, number=stream.producers[mark.producer][1])
+        if stream.closed:
+            if content.messages or mark is not None:
+                raise Refusal(_closed(stream.topic), self.closed_headers(stream))
+            return Appended(stream, repeat=True)
+        if content.seq and content.seq <= stream.seq:
+            raise Refusal(
+                Error(
+                    Code.CONFLICT,
+                    f"Stream-Seq {content.seq[:80]!r} is not after {stream.seq[:80]!r}, the "
+                    "last one; they are compared as bytes",
                 )
-            await self._write(stream, content, caller)
+            )
+        await self._write(stream, content, caller)
         return Appended(stream, number=mark.number if mark else 0)
 
-    def _still(self, stream: Stream) -> Stream:
-        """Return the stream, after a wait; raises when it has ended."""
-        if not self._streams.has(stream) or stream.deleted:
-            return self.get(stream.topic)
-        return stream
+    async def _turn(self, topic: str) -> Stream:
+        """Return the stream at a topic with its turn taken, which the caller releases.
+
+        After a wait that may be another stream than before. Raises NOT_FOUND, GONE.
+        """
+        while True:
+            stream = self.get(topic)
+            await stream.turn.acquire()
+            if self._streams.has(stream) and not stream.deleted:
+                return stream
+            stream.turn.release()
 
     @property
     def _producers_max(self) -> int:
@@ -296,17 +319,18 @@ class DurableStreams:
     async def delete(self, topic: str, caller: Caller) -> None:
         """Delete a stream; with forks, it is kept for them. Raises NOT_FOUND, GONE, DENIED."""
         self.kernel.rights.check_write(topic, caller, MESSAGE)
-        stream = self.get(topic)
-        async with stream.turn:
-            stream = self._still(stream)
-            stream.deleted = True  # nobody forks it or appends meanwhile
-            try:
-                ending = self._streams.ending(stream)
-                await self._keep(_changes(stream, ending))
-            except Error:
-                stream.deleted = False
-                raise
+        stream = await self._turn(topic)
+        stream.deleted = True  # nobody forks it or appends meanwhile
+        try:
+            ending = self._streams.ending(stream)
+            await self._keep(_changes(stream, ending))
+        except Error:
+            stream.deleted = False
+            raise
+        else:
             self._end(stream, ending)
+        finally:
+            stream.turn.release()
 
     def _drop(self, stream: Stream) -> None:
         """Delete a stream whose time is over."""
