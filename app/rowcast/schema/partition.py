@@ -7,19 +7,14 @@
 They are checked here, with the schema, because an export is too late to learn of a wrong word.
 """
 
-import re
 from collections.abc import Sequence
 from typing import Final
 
-from rowcast.core.partitions import Partition, Unit
+from rowcast.core.partitions import TIMES, WRITTEN, Partition, parsed_partition
 from rowcast.core.suggestions import nearest
 from rowcast.core.tables import Attribute, Type
 from rowcast.schema.arguments import Arguments
 
-WRITTEN: Final = "_ts"
-"""The column of a snapshot that has the time of the write."""
-_WORD: Final = re.compile(r"(\w+)(\(\s*(\w+)\s*\))?")
-_TIMES: Final = frozenset({Unit.HOUR, Unit.DAY, Unit.MONTH})
 _VALUES: Final = frozenset({Type.ID, Type.STRING, Type.INT, Type.LONG, Type.BOOLEAN})
 """Types whose values are names of directories."""
 
@@ -30,7 +25,7 @@ def partition_of(settings: Arguments, attributes: Sequence[Attribute]) -> Partit
     if text is None:
         return None
     blamed = settings.value_node("partition")
-    found = _parsed(text.strip())
+    found = parsed_partition(text.strip())
     if found is None:
         settings.problems.at(
             blamed,
@@ -49,18 +44,9 @@ def partition_of(settings: Arguments, attributes: Sequence[Attribute]) -> Partit
     return found
 
 
-def _parsed(text: str) -> Partition | None:
-    word = _WORD.fullmatch(text)
-    if word is None:
-        return None
-    if word[1] in _TIMES:
-        return Partition(Unit(word[1]), word[3] or WRITTEN)
-    return None if word[2] else Partition(Unit.VALUE, word[1])
-
-
 def _check_column(found: Partition, settings: Arguments, attributes: Sequence[Attribute]) -> None:
     """Note a problem if there is no such attribute, or its values are no partitions."""
-    by_time = found.unit in _TIMES
+    by_time = found.unit in TIMES
     if by_time and found.column == WRITTEN:
         return
     shown = [item for item in attributes if item.stored and not item.hidden]
@@ -74,5 +60,5 @@ def _check_column(found: Partition, settings: Arguments, attributes: Sequence[At
             '"hour", "day" or "month"'
         )
     if found.column not in fit:
-        hint = nearest(found.column, fit if by_time else [*fit, *sorted(_TIMES)])
+        hint = nearest(found.column, fit if by_time else [*fit, *sorted(TIMES)])
         settings.problems.at(settings.value_node("partition"), f'"{found.column}" {said}', hint)

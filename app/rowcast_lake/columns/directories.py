@@ -16,14 +16,18 @@ from rowcast.core.partitions import NONE, Partition, Unit
 from rowcast.core.snapshot_limits import SNAPSHOT_PARTITION_NAME_BYTES
 from rowcast_lake.columns.joining import MOMENT
 
-_ESCAPED: Final = re.compile("[\\x00-\\x20\\x7f\"#%&'*+/:;<=>?\\\\\\[\\]^`{|}]")
-"""The characters that Spark escapes, and those that a URL or a shell would take for its own."""
+ESCAPED: Final = "[\\x00-\\x20\\x7f\"#%&'*+/:;<=>?\\\\\\[\\]^`{|}]"
+"""The characters that Spark escapes, and those that a URL or a shell would take for its own.
+
+A pattern that Python and Java read alike.
+"""
+_ESCAPES: Final = re.compile(ESCAPED)
 
 
 def name_of(column: str, value: object) -> str:
     """Return a value as part of the path of its rows."""
     text = str(value).lower() if isinstance(value, bool) else str(value)
-    name = _ESCAPED.sub(lambda found: f"%{ord(found[0]):02X}", text)
+    name = _ESCAPES.sub(lambda found: f"%{ord(found[0]):02X}", text)
     fits = name and len(name.encode()) <= SNAPSHOT_PARTITION_NAME_BYTES - len(column) - 1
     return name if fits else NONE
 

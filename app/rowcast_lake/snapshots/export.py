@@ -120,7 +120,7 @@ def export(order: Order, progress: Progress | None = None) -> Snapshot:
             files = partial(_files, making.place, order, catalogs)
             tell = progress or _tell_nobody
             facts = {each.name: _write(files(each), read(cut, each), each, tell) for each in sheets}
-            manifest = _manifest(order, cut, facts, catalogs)
+            manifest = _manifest(order, cut, sheets, facts, catalogs)
             making.write(FILE_NAME, manifest.text)
             whole = not order.tables or _has_all(shelf, facts)
             place = making.publish(cut.seq, newest=whole and _is_newest(shelf, cut))
@@ -129,12 +129,22 @@ def export(order: Order, progress: Progress | None = None) -> Snapshot:
 
 
 def _manifest(
-    order: Order, cut: ReadTransaction, facts: dict[str, TableFacts], catalogs: Catalogs
+    order: Order,
+    cut: ReadTransaction,
+    sheets: Sequence[TableWriter],
+    facts: dict[str, TableFacts],
+    catalogs: Catalogs,
 ) -> Manifest:
-    schema = "" if order.audience else order.schema
-    created, versions = time_text(time.time()), catalogs.next_versions(facts)
-    audience = order.audience or None
-    return Manifest(cut.epoch, cut.seq, created, schema, facts, audience=audience, catalog=versions)
+    return Manifest(
+        cut.epoch,
+        cut.seq,
+        time_text(time.time()),
+        "" if order.audience else order.schema,
+        facts,
+        audience=order.audience or None,
+        catalog=catalogs.next_versions(facts),
+        partitions={each.name: each.partition.text for each in sheets if each.partition},
+    )
 
 
 def _alone(cut: ReadTransaction, sheet: TableWriter) -> Iterator[Batch]:

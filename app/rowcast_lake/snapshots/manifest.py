@@ -83,6 +83,8 @@ class Manifest:
     """The role that may see it; None: administrators, who see all but hidden attributes."""
     catalog: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """The version of each table in each catalog of open tables: ``{"delta": {"Dog": 3}}``."""
+    partitions: Mapping[str, str] = field(default_factory=dict)
+    """By what a table is divided, as its schema says it, which a role is not shown."""
     server: str = field(default=f"rowcast {__version__}")
     format: int = FORMAT
 
@@ -115,6 +117,7 @@ class Manifest:
             "audience": self.audience,
             "schema": self.schema,
             "catalog": self.catalog,
+            "partitions": self.partitions,
             "tables": {name: asdict(table) for name, table in self.tables.items()},
         }
         return json.dumps(facts, indent=1, ensure_ascii=False) + "\n"
@@ -152,6 +155,7 @@ def read_manifest(directory: Path | ObjectPath) -> Manifest:
             known["from_seq"],
             known.get("audience"),
             known.get("catalog") or {},
+            known.get("partitions") or {},
             known["server"],
             known["format"],
         )

@@ -19,6 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import PUT
 from rowcast.core.suggestions import did_you_mean
+from rowcast_lake.spark.divided import partition_of, with_directories
 from rowcast_lake.spark.jobs.columns import OP, SEQ, TOLD
 from rowcast_lake.spark.jobs.job import Reads
 from rowcast_lake.spark.log_positions import EARLIEST, LogPositions
@@ -92,6 +93,8 @@ class Snapshots:
                 f"{', '.join(names)}",
             )
         self._newest = max(parts, key=lambda part: part.last)
+        cuts = [cut for cut in self._cuts if cut.has(table)]
+        self._partition = partition_of(cuts[-1].facts, table) if cuts else None
 
     @property
     def cut(self) -> str:
@@ -183,7 +186,10 @@ class Snapshots:
         return reduce(union, rows)
 
     def _read(self, parts: Iterable[Part]) -> DataFrame | None:
-        """Read the table's files of these parts; None when they have none."""
+        """Read the table's files of these parts, with the columns of directories.
+
+        None when they have none.
+        """
         found = [part for part in parts if part.has(self._table)]
         if not found:
             return None
@@ -193,17 +199,21 @@ class Snapshots:
         split = any(part.facts["tables"][self._table].get("partition") for part in found)
         places = [str(part.place / self._table) for part in found]
         if alike and not split:
-            return _parquet(self._spark, places)
+            return self._divided(_parquet(self._spark, places))
         # Other columns, or partitions: read each part separately, and union by name.
-        return reduce(union, (_parquet(self._spark, [place]) for place in places))
+        frames = (self._divided(_parquet(self._spark, [place])) for place in places)
+        return reduce(union, frames)
+
+    def _divided(self, frame: DataFrame) -> DataFrame:
+        """Let increments have the columns of the newest snapshot's directories."""
+        return with_directories(frame, self._partition)
 
     def _loaded(self, part: Part) -> DataFrame:
         """Read the table's files of a part by the format ``rowcast``."""
         name = str(part.place).removeprefix(f"{self._directory}/")
         options = {"table": self._table, "snapshot": name}
-        return _opened(
-            self._spark.read.format(FORMAT).options(**options).load(str(self._directory))
-        )
+        frame = self._spark.read.format(FORMAT).options(**options).load(str(self._directory))
+        return self._divided(_opened(frame))
 
 
 class Files:

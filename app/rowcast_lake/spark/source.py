@@ -35,6 +35,7 @@ from rowcast.core.suggestions import did_you_mean
 from rowcast.core.tables import Table
 from rowcast_lake.columns.directories import columns_of
 from rowcast_lake.columns.joining import converted, joined
+from rowcast_lake.spark.divided import declared, partition_of
 from rowcast_lake.spark.filters import expression_of
 from rowcast_lake.spark.log_rows import OP, history_path
 from rowcast_lake.spark.places import Facts, Place
@@ -136,13 +137,7 @@ class Snapshot:
     @property
     def table(self) -> Table | None:
         """The table's declaration; None for one of undeclared topics."""
-        from rowcast.schema import parse_schema  # noqa: PLC0415 - with graphql, which is large
-
-        text = str(self.manifest["schema"])
-        if not text:  # of an export for a role
-            return None
-        schema = parse_schema(text, "schema of the snapshot")
-        return next((table for table in schema.tables if table.name == self.name), None)
+        return declared(self.manifest, self.name)
 
     @property
     def log_path(self) -> str:
@@ -162,10 +157,8 @@ class Snapshot:
 
     @cached_property
     def partition(self) -> Partition | None:
-        """By what its files are divided, if they are and the schema says it."""
-        divided = cast("Facts", cast("Facts", self.manifest["tables"])[self.name]).get("partition")
-        known = self.table.partition if divided and self.table is not None else None
-        return known if known is not None and "/".join(known.columns) == divided else None
+        """By what its files are divided, if they are and the manifest says it."""
+        return partition_of(self.manifest, self.name)
 
     @cached_property
     def schema(self) -> pa.Schema:

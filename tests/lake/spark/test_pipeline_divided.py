@@ -6,19 +6,28 @@ import pytest
 
 pytest.importorskip("pyspark", reason="NO SPARK: streams are NOT tested here")
 
+import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from exported import Exported
 from rowcast.codecs import json_text
 from rowcast.core.errors import Code, Error
+from rowcast.core.partitions import Partition, Unit
+from rowcast.core.snapshot_limits import SNAPSHOT_PARTITION_NAME_BYTES
+from rowcast_lake.columns.directories import columns_of
 from rowcast_lake.snapshots.changes import export_changes
 from rowcast_lake.snapshots.export import Order
+from rowcast_lake.spark.divided import with_directories
 from rowcast_lake.spark.increments import Increments
+from rowcast_lake.spark.inputs import Snapshots
+from rowcast_lake.spark.jobs.job import Reads
 from rowcast_lake.spark.log_rows import LogRows
 from rowcast_lake.spark.options import Options
 from rowcast_lake.spark.places import Directory
 from rowcast_lake.spark.source import Snapshot, read_part, spark_schema
 from rowcast_lake.spark.tail import TailReader
+from rowcast_lake.spark.unions import union
+from rowcast_lake.stores.object_paths import ObjectPath
 
 UNITS = {"Day": "day(at)", "Hour": "hour(at)", "Month": "month(at)", "Breed": "breed", "Log": "day"}
 SCHEMA = "\n".join(
@@ -30,11 +39,13 @@ BEGIN = datetime(2026, 1, 30, 22, tzinfo=UTC)
 BREEDS = ["Poodle", "a/b", "", None]
 
 
-@pytest.fixture(scope="module")
-def world(tmp_path_factory):
-    """Two snapshots, and increments with all writes between them."""
-    made = Exported(tmp_path_factory.mktemp("divided"), SCHEMA)
-    order = Order(made.path / "rowcast.db", made.directory, SCHEMA)
+CLERK = {"audience": "clerk", "roles": ("clerk",)}
+
+
+def exported(path, **audience):
+    """Return two snapshots, and increments with all writes between them."""
+    made = Exported(path, SCHEMA)
+    order = Order(made.path / "rowcast.db", made.directory, SCHEMA, **audience)
 
     def write(first, count):
         for name in UNITS:
@@ -44,13 +55,24 @@ def world(tmp_path_factory):
                 made.put(name, f"k{n}", value, payload=json_text.encode(value))
 
     write(0, 3)
-    made.export()
+    made.export(**audience)
     for first in (2, 6):
         write(first, 7)
         assert export_changes(order)
-    made.export()
-    yield made
+    made.export(**audience)
     made.close()
+    return made
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    return exported(tmp_path_factory.mktemp("divided"))
+
+
+@pytest.fixture(scope="module", params=[{}, CLERK], ids=["all", "clerk"])
+def either(request, tmp_path_factory):
+    """What all, or a role, may see: the manifest of a role's export has no schema."""
+    return exported(tmp_path_factory.mktemp("either"), **request.param)
 
 
 def opened(world, name, snapshot="newest"):
@@ -65,10 +87,10 @@ def rows_of(snapshot):
 
 @pytest.mark.parametrize("columns", ["", "id,_seq,{}"])
 @pytest.mark.parametrize("name", UNITS)
-def test_events_of_increments_have_the_columns_of_directories(world, name, columns):
+def test_events_of_increments_have_the_columns_of_directories(either, name, columns):
     """S7: those of the snapshot that has the same writes, also if no other column is read."""
-    first, newest = sorted(path.name for path in world.directory.glob("0*"))
-    old, new = opened(world, name, first), rows_of(opened(world, name, newest))
+    first, newest = sorted(path.name for path in either.directory.glob("0*"))
+    old, new = opened(either, name, first), rows_of(opened(either, name, newest))
     divided = old.partition.columns
     names = [name for name in columns.format(",".join(divided)).split(",") if name]
     schema = spark_schema(old.chosen(names))
@@ -85,6 +107,54 @@ def test_events_of_increments_have_the_columns_of_directories(world, name, colum
     for key, row in told.items():
         assert [row[name] for name in divided] == [new[key][name] for name in divided], key
     assert len({tuple(row[name] for name in divided) for row in told.values()}) > 1 or name == "Log"
+
+
+@pytest.mark.parametrize(
+    ("name", "stored"), [("Hour", False), ("Log", False), ("Month", True), ("Breed", True)]
+)
+def test_a_job_reads_increments_with_the_columns_of_directories(
+    spark, store, either, name, stored, tmp_path_factory
+):
+    """S7: a row has the same ones whether it is read in a snapshot or in an increment."""
+    first, newest = sorted(path.name for path in either.directory.glob("0*"))
+    new, place = rows_of(opened(either, name, newest)), either.directory
+    if stored:
+        place = ObjectPath.of(f"{store}/{tmp_path_factory.mktemp('place').name}")
+        copied(either.directory, place)
+    source = Snapshots(spark, place, name)
+    state, changes = (source.frame(what, int(first)) for what in (Reads.STATE, Reads.CHANGES))
+    divided = opened(either, name, newest).partition.columns
+    assert {*divided} <= {*changes.columns}
+    told = {row["id"]: row for row in changes.orderBy("_seq").collect()}
+    assert told.keys() == new.keys() - {"k0", "k1"}
+    for key, row in told.items():
+        assert [row[name] for name in divided] == [new[key][name] for name in divided], key
+    assert {*divided} <= {*union(state, changes).columns}
+
+
+def copied(directory, place):
+    """Copy snapshots and increments to a store."""
+    for path in directory.rglob("*"):
+        if path.is_file() and "newest" not in path.parts:
+            (place / str(path.relative_to(directory))).write_bytes(path.read_bytes())
+
+
+def test_a_text_that_is_no_name_of_a_directory_is_null_in_an_increment_too(spark):
+    """S7: the same texts are names for Spark and for the export."""
+    by, most = Partition(Unit.VALUE, "breed"), SNAPSHOT_PARTITION_NAME_BYTES - len("by_breed=")
+    texts = [*map(chr, range(1, 128)), "[^]", "a&&b", "é" * (most // 2), "é" * (most // 2 + 1)]
+    texts += [
+        "a" * most,
+        "a" * (most + 1),
+        "/" * (most // 3),
+        "/" * (most // 3 + 1),
+        "",
+        None,
+        "🐕",
+    ]
+    frame = spark.createDataFrame([(text,) for text in texts], "breed string")
+    expected = columns_of(by, pa.array(texts, pa.string()))["by_breed"].to_pylist()
+    assert expected == [row["by_breed"] for row in with_directories(frame, by).collect()]
 
 
 @pytest.mark.parametrize("name", UNITS)
