@@ -19,7 +19,7 @@ disk has changed later is found by the checksums of the pages and the footer, an
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Self, cast
 
@@ -70,10 +70,11 @@ _OPTIONS: Final[Mapping[str, Any]] = {
 
 
 class ParquetFile:
-    """An open file; closed by its reader."""
+    """An open file; closed by its reader. ``on_damage`` is called when a page is damaged."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, on_damage: Callable[[], None] | None = None) -> None:
         self._path = path
+        self._on_damage = on_damage
         self._file = pq.ParquetFile(path, pre_buffer=False, page_checksum_verification=True)
 
     def __enter__(self) -> Self:
@@ -106,7 +107,9 @@ class ParquetFile:
         """
         try:
             return self._file.read_row_group(index, columns, use_threads=False)
-        except pa.ArrowInvalid as error:
+        except (pa.ArrowInvalid, OSError) as error:
+            if self._on_damage is not None:
+                self._on_damage()
             raise _damaged(self._path, error) from error
 
 
@@ -119,11 +122,14 @@ class ParquetFiles:
         self._group_events = group_events
         self._group_bytes = group_bytes
 
-    def open(self, path: Path) -> ParquetFile:
-        """Open a file. Raises OSError, also for a damaged one; FileNotFoundError."""
+    def open(self, path: Path, on_damage: Callable[[], None] | None = None) -> ParquetFile:
+        """Open a file. Raises OSError, also for a damaged one; FileNotFoundError.
+
+        ``on_damage`` is called when a part that is read later is damaged.
+        """
         check(path)
         try:
-            return ParquetFile(path)
+            return ParquetFile(path, on_damage)
         except pa.ArrowInvalid as error:
             raise _damaged(path, error) from error
 

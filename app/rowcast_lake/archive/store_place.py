@@ -126,7 +126,7 @@ class StorePlace:
         for _ in range(ARCHIVE_FETCH_ATTEMPTS):
             is_new = self._fetch(path)
             try:
-                return self._files.open(path)
+                return self._files.open(path, lambda: path.unlink(missing_ok=True))
             except FileNotFoundError:  # pushed out of the cache at once
                 continue
             except OSError:
@@ -138,8 +138,10 @@ class StorePlace:
     def groups(self, path: Path) -> tuple[Group, ...]:
         """Return the row groups of a file, from its end."""
         if path.exists():
-            with suppress(FileNotFoundError):
+            try:
                 return self._files.groups(path)
+            except OSError:
+                path.unlink(missing_ok=True)  # what the store has may be whole
         with self._answering():
             tail = self._object(path).read_end(self._tail_bytes)
             if end_bytes(tail) > len(tail):
@@ -157,14 +159,16 @@ class StorePlace:
         """Write a file with the rows of others, in their order. Raises OSError."""
         for source in paths:
             self._fetch(source)
-        self._files.merge(paths, path, facts)
+        with self._forgetting(paths):
+            self._files.merge(paths, path, facts)
         self._send(path)
 
     def cut(self, path: Path, target: Path, upto: int, facts: Mapping[str, object]) -> None:
         """Write a file with the rows of another up to a number. Raises OSError."""
         self._fetch(path)
         self._make_directory(target)
-        self._files.cut(path, target, upto, facts)
+        with self._forgetting([path]):
+            self._files.cut(path, target, upto, facts)
         self._send(target)
 
     def copy(self, path: Path, other: "StorePlace", target: Path) -> None:
@@ -234,6 +238,16 @@ class StorePlace:
                 if path != but:
                     path.unlink(missing_ok=True)
                     total -= size
+
+    @contextmanager
+    def _forgetting(self, paths: Sequence[Path]) -> Iterator[None]:
+        """Fetch files anew the next time if they cannot be read now: a copy may be damaged."""
+        try:
+            yield
+        except OSError:
+            for path in paths:
+                path.unlink(missing_ok=True)
+            raise
 
     @contextmanager
     def _answering(self) -> Iterator[None]:

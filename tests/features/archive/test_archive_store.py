@@ -245,6 +245,48 @@ async def test_m2_a_damaged_file_of_the_cache_is_fetched_again(make):
     world.close()
 
 
+def damaged(path, at):
+    """Change a bit of a copy; return its content before."""
+    whole = path.read_bytes()
+    place = int(len(whole) * at)
+    path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+    return whole
+
+
+async def test_m2_a_damaged_copy_is_fetched_again_by_the_next_read(make):
+    """Its summary is read from the store; a page is refused once, and then fetched anew."""
+    world = make(keep=5, step=1_000)
+    numbers = await written(world, 60)
+    await world.sweep()
+    (item,) = world.feature.index.chain(next(iter(world.feature.index.numbers())))
+    known = world.files.groups(item.path)
+    whole = damaged(item.path, 0.999)
+    assert known == world.files.groups(item.path)
+    item.path.write_bytes(whole)
+    damaged(item.path, 0.3)
+    with pytest.raises(Error, match="cannot be read"):
+        every(world)
+    assert numbers == every(world)
+    assert whole == item.path.read_bytes()
+    world.close()
+
+
+async def test_m2_files_are_merged_although_a_copy_of_one_is_damaged(make):
+    world = make(keep=5, file_bytes=0)
+    numbers = await written(world, 40)
+    await world.sweep()
+    world.feature.archiver._bounds = ArchiverBounds()
+    (number,) = world.feature.index.numbers()
+    before = ranges(world)
+    damaged(world.feature.index.chain(number)[-1].path, 0.3)
+    with pytest.raises(OSError, match="damaged"):
+        world.feature.archiver._merge_all(number)
+    world.feature.archiver._merge_all(number)
+    assert len(ranges(world)) < len(before)
+    assert numbers == every(world)
+    world.close()
+
+
 def another_process(world):
     """Return the number of the part, and another process' place and index of the same files."""
     place, number = world.feature.index.place, next(iter(world.feature.index.numbers()))
