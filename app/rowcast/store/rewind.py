@@ -300,6 +300,8 @@ def _rewind_streams(cursor: Cursor, position: int) -> None:
         cursor.execute(f"DELETE FROM {STATES} WHERE owner=?{left}", (owner,))
         if kept:  # it took an append after the position, so it was not closed then
             state |= {"tail": position, "closed": False, "closed_by": None, "seq": ""}
+            if state.get("first", 0) > position:
+                state["first"] = 0
             cursor.execute(
                 f"UPDATE {STATES} SET value=? WHERE owner=?", (json.dumps(state).encode(), owner)
             )

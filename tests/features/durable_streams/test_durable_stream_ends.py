@@ -13,8 +13,10 @@ from rowcast.core.durable_stream_limits import (
     DURABLE_READ_BYTES,
 )
 from rowcast.core.errors import Code, Error
+from rowcast.core.topic_tables import branch_of
 from rowcast.features.durable_streams.appends import OWNER, Append
 from rowcast.features.durable_streams.stream import Mark
+from rowcast.store.store import Keep
 
 
 async def test_an_append_at_the_end_of_a_life_prolongs_it_or_is_refused():
@@ -54,6 +56,35 @@ async def test_a_delete_that_the_disk_refuses_leaves_the_stream():
     streams._keep = keep
     await streams.delete("s/1", ANN)
     assert Code.NOT_FOUND == code_of_get(streams, "s/1")
+
+
+@pytest.mark.parametrize("parts", [(b"a",), (b"a", b"b", b"c")])
+async def test_what_was_trimmed_before_the_first_event_is_not_missing(parts):
+    """V7: a stream that was created long ago has all its events, also after a restart."""
+    room, streams = open_room()
+    await create(streams, "s/1", NUMBERS)
+    for _ in range(9):
+        await room.say("s/other", qos=1)
+    await streams.append("s/1", Append(parts), ANN)
+    await create(streams, "s/fork", replace(NUMBERS, source="s/1"))
+    assert 9 == room.store.trim(branch_of("s/1"), Keep(events=len(parts)), room.time, 100)
+    for one in (streams, open_room(room.store)[1]):
+        for name in ("s/1", "s/fork"):
+            assert [*parts] == await content(room, one.get(name))
+    await room.say("s/other", qos=1)
+    assert 1 == room.store.trim(branch_of("s/1"), Keep(events=len(parts)), room.time, 100)
+    with pytest.raises(Error, match="the log no longer has all of the stream"):
+        await content(room, streams.get("s/1"))
+
+
+async def test_a_stream_of_an_earlier_release_keeps_its_beginning():
+    """V7: its stored form does not say which event is its first."""
+    room, streams = open_room()
+    stream, _ = await create(streams, "s/1", content=(b"a",))
+    stream.first = 0
+    await streams.append("s/1", Append((b"b",)), ANN)
+    assert [b"a", b"b"] == await content(room, stream)
+    assert [b"a", b"b"] == await content(room, open_room(room.store)[1].get("s/1"))
 
 
 class Gate:

@@ -40,7 +40,7 @@ class Appended:
 def changes_of(stream: Stream, content: Append, tail: int) -> list[Change]:
     """Return the facts after an append; changes nothing, because it may be asked again."""
     owner, mark = OWNER + stream.topic, content.mark
-    changed: dict[str, object] = {"tail": tail}
+    changed: dict[str, object] = {"tail": tail, "first": first_of(stream, content, tail)}
     if content.seq:
         changed["seq"] = content.seq
     if content.closes:
@@ -66,6 +66,15 @@ def note(stream: Stream, content: Append) -> None:
     stream.seq = content.seq or stream.seq
     if content.closes:
         stream.closed, stream.closed_by = True, mark
+
+
+def first_of(stream: Stream, content: Append, tail: int) -> int:
+    """Return the position of a stream's first own event after an append, which ends at ``tail``.
+
+    The events of one append have numbers that follow each other.
+    """
+    is_first = content.messages and stream.tail <= stream.start
+    return tail - len(content.messages) + 1 if is_first else stream.first
 
 
 def _forgotten(stream: Stream, content: Append) -> list[str]:

@@ -81,6 +81,8 @@ class Stream:
     """The greatest Stream-Seq of an append."""
     deleted: bool = False
     """Whether it is kept for its forks only."""
+    first: int = 0
+    """The position of its first own event; 0 while there is none, or it is not known."""
     producers: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Epoch and last number of each producer, least recently active first."""
     touched: float = 0.0
@@ -98,12 +100,20 @@ class Stream:
     @property
     def segments(self) -> tuple[Segment, ...]:
         """All parts, in order."""
-        return (*self.inherited, Segment(self.topic, self.life, self.start, self.tail))
+        return (*self.inherited, Segment(self.topic, self.life, self._before, self.tail))
+
+    @property
+    def _before(self) -> int:
+        """The position before its first own event, or else of its beginning.
+
+        What is between the two may be trimmed: it is of other topics.
+        """
+        return self.first - 1 if self.first else self.start
 
     @property
     def beginning(self) -> int:
         """The position before its first event."""
-        return self.inherited[0].after if self.inherited else self.start
+        return self.inherited[0].after if self.inherited else self._before
 
     def deadline(self) -> float | None:
         """Return when it ends, in seconds since 1970 (UTC); None: never."""
@@ -130,6 +140,7 @@ class Stream:
             "closed_by": by and by.fields(),
             "seq": self.seq,
             "deleted": self.deleted,
+            "first": self.first,
         }
         return json_text.text(fields | changed)
 

@@ -28,6 +28,7 @@ from rowcast.features.durable_streams.appends import (
     Append,
     Appended,
     changes_of,
+    first_of,
     note,
 )
 from rowcast.features.durable_streams.forks import Plan
@@ -239,10 +240,7 @@ class DurableStreams:
         return Appended(stream, number=mark.number if mark else 0)
 
     async def _turn(self, topic: str) -> Stream:
-        """Return the stream at a topic with its turn taken, which the caller releases.
-
-        After a wait that may be another stream than before. Raises NOT_FOUND, GONE.
-        """
+        """Return the stream that is at a topic when its turn comes, which the caller releases."""
         while True:
             stream = self.get(topic)
             await stream.turn.acquire()
@@ -288,7 +286,7 @@ class DurableStreams:
             raise Error(
                 Code.DENIED, f"a hook has dropped what was to be appended to {stream.topic!r}"
             )
-        stream.tail = stored[-1]
+        stream.first, stream.tail = first_of(stream, content, stored[-1]), stored[-1]
 
     def step(self, write: Write) -> None:
         """Log an event of a stream, and store the stream's state with its last one."""
