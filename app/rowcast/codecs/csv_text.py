@@ -17,6 +17,8 @@ from rowcast.core.errors import Code, Error
 
 VALUE_COLUMN = "value"
 """The column of a row that is not a map."""
+EXTRA_COLUMN = "_extra"
+"""A column of rows that are not all known yet: what a row has in no other column, as JSON."""
 
 
 def encode(value: object) -> bytes:
@@ -37,6 +39,10 @@ def decode(_payload: bytes) -> object:
 def encode_row(value: object, columns: Sequence[str]) -> bytes:
     """One row: the cells of the given columns, empty where the value has none."""
     row = _row(value)
+    if EXTRA_COLUMN in columns:
+        known = {*columns}
+        rest = {name: it for name, it in row.items() if name not in known and it is not None}
+        row = {**row, EXTRA_COLUMN: rest or None}
     return encode_line([cell(row.get(column)) for column in columns])
 
 

@@ -118,7 +118,10 @@ class _HeldMessagePack(_Items):
 
 
 class _Csv:
-    """CSV: a header of the given columns, or of the first row's; other keys are left out."""
+    """CSV: a header of the given columns, or of the first row's.
+
+    Other keys are left out, unless ``csv_text.EXTRA_COLUMN`` is a column, which has them.
+    """
 
     def __init__(self, columns: Sequence[str]) -> None:
         self._columns = columns

@@ -76,6 +76,14 @@ async def test_csv_has_what_the_first_page_has(rest):
     assert row["toy"] == "ball"
 
 
+@pytest.mark.parametrize("query", ["select(toy,id)", "select(toy,id)&sort(id)&limit(2)"])
+async def test_csv_has_the_columns_that_are_selected(rest, query):
+    """B5: in their order, also where the first records lack one."""
+    await rest.put("/Dog/4", b'{"name":"Di","toy":"ball"}')
+    got = await rest.get(f"/Dog/.csv?{query}")
+    assert b"toy,id" == got.body.splitlines()[0]
+
+
 @pytest.mark.parametrize(
     ("query", "expected"),
     [
@@ -246,6 +254,17 @@ async def large():
             answer = await opened.put("/Number/", json.dumps(batch).encode())
             assert answer.status == 200
         yield opened
+
+
+@pytest.mark.parametrize("query", ["", "sort(n)", "asof=now", "meta=true"])
+async def test_a_large_collection_as_csv_has_what_only_later_records_have(large, query):
+    """B5, B20: the columns are sent before these records are read, so the last column has it."""
+    await large.put("/Number/5000", b'{"toy": {"a": [1, null]}, "none": null, "odd": 2}')
+    got = await large.get(f"/Number/.csv?{query}")
+    *rows, last = csv.DictReader(io.StringIO(got.body.decode()))
+    assert "_extra" == list(last)[-1]
+    assert {""} == {row["_extra"] for row in rows}
+    assert {"toy": {"a": [1, None]}, "odd": 2} == json.loads(last["_extra"])
 
 
 @pytest.mark.parametrize("media_type", ROWS)

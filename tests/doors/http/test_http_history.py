@@ -170,6 +170,19 @@ async def test_csv_has_a_column_for_each_attribute(rest):
     assert ["20", "21.5"] == [row["value"] for row in csv.DictReader(io.StringIO(plain))]
 
 
+@bounded(page_events=2, first_events=2)
+async def test_csv_has_what_only_later_events_have(rest):
+    """B5: the columns are sent before these are read, so the last one has it, as JSON."""
+    await rest.put("/Dog/1", b'{"name": "Rex", "toy": "ball", "none": null}')
+    got = await rest.get("/Dog/.csv?from=0")
+    *_, last = rows = list(csv.DictReader(io.StringIO(got.body.decode())))
+    assert [""] * 6 == [row["_extra"] for row in rows[:-1]]
+    assert ("_extra", {"toy": "ball"}) == (list(last)[-1], json.loads(last["_extra"]))
+    got = await rest.get("/Dog/.csv?from=0&select=toy,name")
+    rows = list(csv.DictReader(io.StringIO(got.body.decode())))
+    assert (["topic", "toy", "name"], "ball") == (list(rows[0])[:3], rows[-1]["toy"])
+
+
 async def test_a_suffix_names_a_format_and_a_dot_a_property(rest):
     """B5, B8: unless there is or was something of that name."""
     assert 3 == len((await rest.get("/Dog/1.csv?from=0")).body.splitlines()) - 1

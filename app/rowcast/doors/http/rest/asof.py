@@ -88,16 +88,18 @@ async def _send_records(past: PastQueries, listing: Listing) -> None:
 
 async def _stream(listing: Listing, page: Page, pages: AsyncIterator[Sequence[Record]]) -> None:
     """Send the first page and all later ones."""
-    send, rows = listing.request.send, listing.encoder(page, None)
+    asker_now().renew()  # the query timeout applies to each page
+    second = await anext(pages, None)
+    send, rows = listing.request.send, listing.encoder(page, None, more=second is not None)
     await send({"type": "http.response.start", "status": 200, "headers": listing.headers(page)})
     piece = b"".join((rows.begin(), *map(rows.row, page.records)))
     await send({"type": "http.response.body", "body": piece, "more_body": True})
-    asker_now().renew()
-    async for records in pages:
-        asker_now().renew()  # the query timeout applies to each page
+    while second is not None:
         listing.request.check_rights()
-        piece = b"".join(map(rows.row, records))
+        piece = b"".join(map(rows.row, second))
         await send({"type": "http.response.body", "body": piece, "more_body": True})
+        asker_now().renew()
+        second = await anext(pages, None)
     await send({"type": "http.response.body", "body": rows.end()})
 
 

@@ -19,12 +19,13 @@ from rowcast.codecs import (
     negotiate,
     rows_encoder,
 )
+from rowcast.codecs.csv_text import EXTRA_COLUMN
 from rowcast.core.conditions import Path, holds
 from rowcast.core.errors import Code, Error
 from rowcast.core.evaluation import project
 from rowcast.core.events import DELETE, Event, local_id
 from rowcast.core.meta import NAMES, meta_of
-from rowcast.core.queries import Query, Select
+from rowcast.core.queries import Projection, Query, Select
 from rowcast.core.query_names import is_declared
 from rowcast.core.query_text import parse_query
 from rowcast.core.relations import relation_of
@@ -215,10 +216,14 @@ class Answer:
         send, pages = self.request.send, self._pages()
         nothing: list[Event] = []
         first = await anext(pages, nothing)
-        encoder = rows_encoder(self.media_type, self._columns(first), None)
+        asker_now().renew()  # the query timeout applies to each page
+        second = await anext(pages, None) if self.media_type == CSV else None
+        columns = self._columns(first, more=second is not None)
+        encoder = rows_encoder(self.media_type, columns, None)
         headers = [(b"content-type", self.content_type.encode()), *SELECTED, *self.headers()]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
-        piece = encoder.begin() + b"".join(encoder.row(self._entry(event)) for event in first)
+        rows = (encoder.row(self._entry(event)) for event in (*first, *(second or ())))
+        piece = encoder.begin() + b"".join(rows)
         await send({"type": "http.response.body", "body": piece, "more_body": True})
         asker_now().renew()
         async for page in pages:
@@ -301,25 +306,35 @@ class Answer:
             return _flat_entry(event.topic, value) | meta
         return {"topic": event.topic, "value": value, **meta}
 
-    def _columns(self, events: Sequence[Event]) -> list[str]:
-        """Return CSV's columns: the declared attributes, then others of the first page."""
+    def _columns(self, events: Sequence[Event], *, more: bool = False) -> list[str]:
+        """Return CSV's columns: the declared or selected attributes, then others of the first page.
+
+        ``more``: there are other pages, whose events may have other attributes.
+        """
         if self.media_type != CSV:
             return []
-        known: list[str] = []
-        if self.table is not None and self.query.select is None:
+        known, select = list[str](), self.query.select
+        if self.table is not None and select is None:
             known = [i.name for i in self.table.attributes if not i.hidden and i.told]
+        elif select is not None and select.shape is Projection.OBJECT:
+            known = [_column(path[0]) for path in select.paths]
         names = dict.fromkeys(["topic", *known, *(n for e in events for n in self._entry(e))])
         if not known:
             names["value"] = None
-        return [*(name for name in names if name not in NAMES), *NAMES]
+        rest = [EXTRA_COLUMN] if more and select is None else []
+        return [*(name for name in names if name not in NAMES), *NAMES, *rest]
 
 
 def _flat_entry(topic: str, value: object) -> dict[str, object]:
     """Return an event with its value flattened to columns."""
     if not isinstance(value, dict):
         return {"topic": topic, "value": value}
-    renamed = {f"value.{name}" if name in _ENTRY else name: item for name, item in value.items()}
-    return {"topic": topic, **renamed}
+    return {"topic": topic, **{_column(name): item for name, item in value.items()}}
+
+
+def _column(name: str) -> str:
+    """Return the column of an attribute, which may be called as a column of every event."""
+    return f"value.{name}" if name in _ENTRY else name
 
 
 def _flat_bucket(row: dict[str, object]) -> dict[str, object]:

@@ -24,6 +24,7 @@ from rowcast.codecs import (
     negotiate,
     rows_encoder,
 )
+from rowcast.codecs.csv_text import EXTRA_COLUMN
 from rowcast.core.conditions import ID_PATH, Condition, Group, Operator, Where
 from rowcast.core.errors import Code, Error
 from rowcast.core.evaluation import project
@@ -211,7 +212,7 @@ class Listing:
     async def stream(self, page: Page) -> None:
         """Respond with this page and all later ones."""
         send = self.request.send
-        rows = self.encoder(page, await self._count())
+        rows = self.encoder(page, await self._count(), more=True)
         start = b"".join((rows.begin(), *map(rows.row, page.records)))
         await send({"type": "http.response.start", "status": 200, "headers": self.headers(page)})
         await send({"type": "http.response.body", "body": start, "more_body": True})
@@ -271,15 +272,18 @@ class Listing:
 
     # -- rows ------------------------------------------------------------------------------------
 
-    def encoder(self, page: Page, count: int | None) -> "Rows":
-        """Return the encoder of records; CSV's columns are those of the first page."""
+    def encoder(self, page: Page, count: int | None, *, more: bool = False) -> "Rows":
+        """Return the encoder of records; CSV's columns are those of the first page.
+
+        ``more``: there are other pages, whose records may have other attributes.
+        """
         transcoder, table = self.request.kernel.transcoder, self.table
         plain = self.query.select is None and not self.request.parameters.meta
         if plain and not table.open and table.primary_key and self.media_type in _FRAMES:
             media_type = self.media_type
             frame = _FRAMES[media_type]
             return Rows(*frame, lambda record: transcoder.payload(record, media_type))
-        encoder = rows_encoder(self.media_type, self._columns(page), count)
+        encoder = rows_encoder(self.media_type, self._columns(page, more=more), count)
         return Rows(b"", b"", b"", lambda record: encoder.row(self._value(record)), encoder)
 
     def _value(self, record: Record) -> object:
@@ -300,19 +304,22 @@ class Listing:
             return with_meta(value, record, kernel.reader.epoch, kernel.now())
         return value
 
-    def _columns(self, page: Page) -> list[str]:
+    def _columns(self, page: Page, *, more: bool) -> list[str]:
         """Return CSV's columns: the selected or declared ones, then others of the first page."""
         if self.media_type != CSV:
             return []
-        select, known = self.query.select, []
+        select, known = self.query.select, list[str]()
         if select is None:
             known = [item.name for item in self.table.attributes if not item.hidden and item.told]
             known = known if self.table.primary_key else ["id", *known]
         elif select.shape is not Projection.OBJECT:
             return ["value"]
+        else:
+            known = [path[0] for path in select.paths]
         rows = [self._value(record) for record in page.records]
         found = [name for row in rows if isinstance(row, dict) for name in row]
-        return list(dict.fromkeys([*known, *found]))
+        rest = [EXTRA_COLUMN] if more and select is None and not self.table.sealed else []
+        return [*dict.fromkeys([*known, *found]), *rest]
 
 
 class Rows:
