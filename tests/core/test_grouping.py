@@ -56,6 +56,17 @@ def test_it_is_parsed(encoded):
     assert query.group.used == (("site",), ("temp",), ("a", "b"))
 
 
+def test_sums_of_decimals_are_exact():
+    """B19: whatever their digits and exponents; a mean has as many digits as a Decimal."""
+    values = ["123456789012345678901234567890.1234", "0.0001", 7, "1E+40", "-1E+40"]
+    values = [Decimal(value) if isinstance(value, str) else value for value in values]
+    (row,) = rows("sum(x),avg(x)", *({"x": value} for value in values))
+    assert Decimal("123456789012345678901234567897.1235") == row["sum(x)"]
+    assert Decimal("24691357802469135780246913579.4247") == row["avg(x)"]
+    (row,) = rows("sum(x)", {"x": Decimal("1E+6144")}, {"x": Decimal("1E-6144")})
+    assert (1, 12_289) == (row["sum(x)"].as_tuple().digits[0], len(row["sum(x)"].as_tuple().digits))
+
+
 def test_what_is_written_twice_is_there_once():
     assert grouping("site,count(),site,count()").names == ["site", "count()"]
 

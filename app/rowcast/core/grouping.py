@@ -9,16 +9,21 @@ exact; with floats among them they are floats. Groups come in the order of their
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from decimal import Decimal
+from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
 from enum import StrEnum
 from typing import Final
 
 from rowcast.core.comparison import RANK_LAST, Place, rank_of
 from rowcast.core.conditions import Path, reach
 from rowcast.core.errors import Code, Error
+from rowcast.core.limits import DECIMAL_DIGITS_MAX, DECIMAL_EXPONENT_MAX
 from rowcast.core.scalars import is_number
 
 Number = int | float | Decimal
+_EXACT: Final = Context(prec=4 * DECIMAL_EXPONENT_MAX, Emax=MAX_EMAX, Emin=MIN_EMIN)
+"""More digits than a sum can have: twice the exponents, and those of counts."""
+_MEAN: Final = Context(prec=DECIMAL_DIGITS_MAX, Emax=MAX_EMAX, Emin=MIN_EMIN)
+"""A mean has the digits that a Decimal may have."""
 GroupRow = dict[str, object]
 """The values of a group by name: ``site``, ``count()``, ``avg(temp)``."""
 
@@ -88,8 +93,10 @@ class _Tally:
             if isinstance(value, float):
                 self.floats = True
                 self.inexact += value
+            elif isinstance(value, Decimal) or isinstance(self.exact, Decimal):
+                self.exact = _EXACT.add(Decimal(self.exact), Decimal(value))
             else:
-                self.exact += value  # type: ignore[operator] # neither of them is a float
+                self.exact += value
         if rank_of(value) == RANK_LAST:
             return
         if self.least is None or Place(value) < Place(self.least):
@@ -102,11 +109,19 @@ class _Tally:
         """The sum of the numbers."""
         return float(self.exact) + self.inexact if self.floats else self.exact
 
+    @property
+    def mean(self) -> Number:
+        """The mean of the numbers, of which there are some."""
+        total = self.total
+        if isinstance(total, Decimal):
+            return _MEAN.divide(total, self.numbers)
+        return total / self.numbers
+
 
 _RESULTS: Final[Mapping[GroupFunction, Callable[[_Tally], object]]] = {
     GroupFunction.COUNT: lambda tally: tally.count,
     GroupFunction.SUM: lambda tally: tally.total if tally.numbers else None,
-    GroupFunction.AVG: lambda tally: tally.total / tally.numbers if tally.numbers else None,
+    GroupFunction.AVG: lambda tally: tally.mean if tally.numbers else None,
     GroupFunction.MIN: lambda tally: tally.least,
     GroupFunction.MAX: lambda tally: tally.most,
 }

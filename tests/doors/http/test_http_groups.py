@@ -40,6 +40,16 @@ async def test_groups_of_a_collection(rest, media_type):
     ]
 
 
+@pytest.mark.parametrize("media_type", [JSON, CBOR, MSGPACK, NDJSON, CBOR_SEQ])
+async def test_a_sum_of_many_digits_is_exact_in_every_format(rest, media_type):
+    """B19: of more than a Decimal may have, it is text."""
+    for number, weight in enumerate(["1E+40", "0.1"]):
+        body = json.dumps({"name": "Big", "weight": weight}).encode()
+        assert 201 == (await rest.put(f"/Dog/big{number}", body)).status
+    got = await rest.get("/Dog/?name==Big&group(sum(weight))", accept=media_type)
+    assert got.value == [{"sum(weight)": f"1{'0' * 40}.1"}]
+
+
 async def test_values_are_spelled_as_in_records(rest):
     """A19: times and decimals are text in JSON."""
     got = await rest.get("/Dog/?age=lt=6&group(born,sum(weight))")

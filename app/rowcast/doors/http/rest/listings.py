@@ -38,7 +38,7 @@ from rowcast.core.limits import (
 from rowcast.core.meta import with_meta
 from rowcast.core.queries import Projection, Query
 from rowcast.core.query_text import parse_query
-from rowcast.core.scalars import PLAIN
+from rowcast.core.scalars import PLAIN, Mismatch, to_decimal
 from rowcast.core.tables import Table, Type
 from rowcast.core.values import parse_id
 from rowcast.doors.http.messages.asgi import HeaderList, path_of
@@ -127,7 +127,7 @@ async def send_groups(
     plain = media_type in {JSON, CSV, NDJSON}
     pieces = [encoder.begin()]
     async for some in in_turns(rows):
-        pieces += [encoder.row(_spelled(row) if plain else row) for row in some]
+        pieces += [encoder.row(_spelled(row) if plain else _fitting(row)) for row in some]
     body = b"".join([*pieces, encoder.end()])
     head = request.is_head
     await send_bytes(request.send, 200, content_type_header(media_type), body, head=head)
@@ -136,6 +136,18 @@ async def send_groups(
 def _spelled(row: GroupRow) -> GroupRow:
     """Return a row as JSON spells its values: times, decimals and bytes are text."""
     return {name: _spell(value) for name, value in row.items()}
+
+
+def _fitting(row: GroupRow) -> GroupRow:
+    """Return a row with sums as text that have more digits than a decimal of CBOR may have."""
+    return {name: value if _fits(value) else _spell(value) for name, value in row.items()}
+
+
+def _fits(value: object) -> bool:
+    try:
+        return not isinstance(value, Decimal) or to_decimal(value) is value
+    except Mismatch:
+        return False
 
 
 def _spell(value: object) -> object:
