@@ -254,3 +254,23 @@ async def test_receipts_of_undone_writes_are_gone_and_no_other_names_the_old_log
     (receipt,) = (fact[2] for fact in again.states("result/") if fact[1] == "r/1")
     assert f'"position": "{renewed}:{position}"'.encode() in receipt
     again.close()
+
+
+@pytest.mark.parametrize("begins", [-1, 1])
+async def test_a_durable_stream_whose_first_event_is_undone_is_empty(tmp_path, begins):
+    """V7: else what is appended at used numbers would be before its beginning, and not read."""
+    room, store, then = await lived(tmp_path, 3, 60)
+    position = sorted(then)[3]
+    state = {"start": position - 2, "first": position + begins, "tail": position + 2}
+    room.committer.keep([Change("stream/s/1", "state", json.dumps(state).encode())])
+    await room.committer.settle()
+    await room.stop()
+    store.close()
+    rewind(store.path, TABLES, position, CONTENTS.structured)
+    again = SqlStore(store.path)
+    again.open(TABLES)
+    ((_, _, value),) = again.states("stream/")
+    restored = json.loads(value)
+    first = 0 if begins > 0 else position - 1
+    assert (position, first) == (restored["tail"], restored["first"])
+    again.close()
