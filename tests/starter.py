@@ -236,6 +236,7 @@ def run_to_the_end(run: Callable[[], object]) -> None:
 
 def main() -> None:
     """Prepare, then fork; in each fork be the command."""
+    gc.disable()  # what an import makes stays: looking for garbage takes a third of the time
     run = importlib.import_module("rowcast.program.cli").main
     prepare()
     gc.freeze()  # else the first collection of each fork copies all memory
@@ -244,6 +245,7 @@ def main() -> None:
         os.close(given)
         fork_on_request(requests)
         requests.detach()
+    gc.enable()
     run_to_the_end(run)
 
 
