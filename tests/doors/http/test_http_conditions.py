@@ -1,6 +1,7 @@
 """Conditional requests over REST (A16, B9; RFC 9110, section 13)."""
 
 import asyncio
+import time
 from email.utils import formatdate, parsedate_to_datetime
 
 import pytest
@@ -125,6 +126,19 @@ async def test_if_modified_since(rest):
     assert (await rest.get("/Dog/1", if_modified_since=date, if_none_match=TWO)).status == 200
 
 
+async def test_a_date_without_a_zone_is_in_utc(rest, monkeypatch):
+    """RFC 9110, 5.6.7: asctime's form names no zone; the server's own one does not count."""
+    date = parsedate_to_datetime((await rest.get("/Dog/1")).headers["last-modified"])
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        got = await rest.get("/Dog/1", if_modified_since=date.strftime("%a %b %d %H:%M:%S %Y"))
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert got.status == 304
+
+
 async def test_if_match_of_a_read(rest):
     for _ in range(2):
         assert (await rest.get("/Dog/1", if_match=ONE)).status == 200
@@ -154,6 +168,11 @@ async def test_head_is_conditional_too(rest):
         ({"if_match": "nonsense"}, 400),
         ({"if_unmodified_since": "Fri, 31 Dec 9999 23:59:59 GMT"}, 204),
         ({"if_unmodified_since": "Sat, 01 Jan 2000 00:00:00 GMT"}, 412),
+        ({"if_unmodified_since": "Sat Jan  1 00:00:00 2000"}, 412),
+        # RFC 9110, 13.1.4: a date that is none is ignored.
+        ({"if_unmodified_since": "yesterday"}, 204),
+        ({"if_unmodified_since": ""}, 204),
+        ({"if_unmodified_since": "Sat, 99 Jan 2000 00:00:00 GMT"}, 204),
     ],
 )
 @pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE"])

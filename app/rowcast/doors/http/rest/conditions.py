@@ -7,6 +7,7 @@ record, so there the suffix does not count.
 """
 
 import re
+from datetime import UTC
 from email.utils import formatdate, parsedate_to_datetime
 from typing import Final
 
@@ -67,16 +68,22 @@ def not_modified(headers: Headers, etag: bytes, version: int) -> bool:
         # Weak comparison (RFC 9110, 13.1.2).
         return tags is None or any(f'"{text}"'.encode("latin-1") == etag for _weak, text in tags)
     since = headers.get(b"if-modified-since")
-    return since is not None and _not_after(version, since)
+    return since is not None and _not_after(version, since) is True
 
 
-def _not_after(version: int, date: bytes) -> bool:
-    """Whether a version is not after a date; a malformed date is ignored (13.1.3)."""
+def _not_after(version: int, date: bytes) -> bool | None:
+    """Whether a version is not after a date; None for a malformed one, which is ignored.
+
+    So both headers want it (13.1.3, 13.1.4). HTTP's dates are in UTC, also asctime's, which does
+    not say so (5.6.7).
+    """
     try:
-        moment = parsedate_to_datetime(date.decode("latin-1")).timestamp()
+        moment = parsedate_to_datetime(date.decode("latin-1"))
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        return int(seconds_of(version)) <= moment.timestamp()
     except (ValueError, TypeError, OverflowError):
-        return False
-    return int(seconds_of(version)) <= moment
+        return None
 
 
 def check_read_condition(headers: Headers, etag: bytes) -> None:
@@ -108,8 +115,12 @@ def write_condition(kernel: Kernel, headers: Headers, read: Record | None) -> Co
         tags = tags_of(header, "If-Match")
         if tags is not None:  # strong comparison: a weak tag never matches (RFC 9110, 13.1.1)
             seqs = _seqs(kernel, [(weak, text) for weak, text in tags if not weak])
-    elif (date := headers.get(b"if-unmodified-since")) is not None and read is not None:
-        seqs = frozenset([read.seq]) if _not_after(read.version, date) else frozenset()
+    elif (
+        (date := headers.get(b"if-unmodified-since")) is not None
+        and read is not None
+        and (unmodified := _not_after(read.version, date)) is not None
+    ):
+        seqs = frozenset([read.seq]) if unmodified else frozenset()
     if (header := headers.get(b"if-none-match")) is not None:
         tags = tags_of(header, "If-None-Match")
         if tags is None:
