@@ -31,7 +31,7 @@ async def test_a_short_leap_of_the_clock_leaves_nothing_behind(tmp_path, monkeyp
         await put(running, "Lease/1")
         leap[0] = LEAP
         wrong = await put(running, "Lease/2")
-        assert 0 == await delete_expired(running.kernel, running.kernel.now)
+        assert 0 == (await delete_expired(running.kernel, running.kernel.now)).deleted
         leap[0] = 0
         for event in (wrong, await put(running, "Lease/3")):
             assert abs(seconds_of(event.version) - real()) < LEAP / 2

@@ -6,7 +6,7 @@ So subscribers get the deletion, and a record that was rewritten meanwhile stays
 import asyncio
 import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rowcast.core.callers import SERVER, Caller
 from rowcast.core.clock import WallClock
@@ -24,19 +24,28 @@ _OF_ALL: Final = frozenset({Code.BUSY, Code.INTERNAL})
 """Refusals of the server, not of the record: the next record would be refused too."""
 
 
+class Deletions(NamedTuple):
+    """What became of the expired records."""
+
+    deleted: int
+    blocked: bool
+    """Whether the server takes no writes, so that the rest was not tried."""
+
+
 async def delete_expired(
     kernel: "Kernel",
     now: WallClock,
     caller: Caller = SERVER,
     *,
+    since: float = 0.0,
     commit_records: int = SWEEP_RECORDS_MAX,
-) -> int:
-    """Delete the expired records of all tables and topics; return how many.
+) -> Deletions:
+    """Delete the records of all tables and topics that expired at ``since`` or after it.
 
     ``commit_records`` of them are deleted in one commit, so that writers wait for no more. Records
     that may not be deleted are passed; when the disk takes nothing, all are left for the next call.
     """
-    total, behind = 0, (0.0, 0)
+    total, behind = 0, (since, 0)
     while True:
         records = await kernel.reader.expired(now(), commit_records, behind)
         replaced = kernel.committer.gives_way_at  # by a result that is being staged
@@ -47,7 +56,7 @@ async def delete_expired(
         total += ended
         blocked = any(error is not None and error.code in _OF_ALL for error in refusals)
         if len(records) < commit_records or (blocked and not ended):
-            return total
+            return Deletions(total, blocked)
         done = {record.topic for record, error in zip(ending, refusals, strict=True) if not error}
         behind = _behind(behind, [record for record in records if record.topic not in done])
 

@@ -2,17 +2,18 @@
 
 import asyncio
 from heapq import heappop, heappush
-from itertools import count
+from itertools import count, pairwise
 from math import inf
 
 import pytest
 
-from build import NOW, Listener, Server, turns
+from build import LEASE, NOW, Listener, Server, turns
 from rowcast.core.clock import LeapGuard
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE
 from rowcast.core.topics import TopicFilter
 from rowcast.features.retention.expiries import EndOfRecords, Expiries
+from rowcast.routes.resource import Resource
 
 MINUTE = {"message_expiry_interval": 60}
 
@@ -288,3 +289,30 @@ async def test_it_looks_once_at_the_start(room, timers):
     watch(room, timers, ending)
     await timers.pass_time(1000)
     assert 1 == ending.asked
+
+
+async def test_a_record_whose_deletion_is_refused_delays_no_other():
+    """Others end at their time; it is tried again ever later, and ends when it may."""
+    tried, refusing = [], True
+
+    class Lease(Resource):
+        async def delete(self):
+            if self.id == "stuck" and refusing:
+                tried.append(room.time)
+                raise Error(Code.DENIED, "not now")
+            await super().delete()
+
+    room = Server(resources=[("Lease", Lease)])
+    timers, heard = Timers(room), Listener(room)
+    await room.put("Lease/stuck")
+    watch(room, timers)
+    for number in range(20):
+        await timers.pass_time(7.5)
+        await room.put(f"Lease/{number}")
+    await timers.pass_time(LEASE.expiration_seconds + 0.1)
+    assert [f"Lease/{number}" for number in range(20)] == ended(heard)
+    gaps = [later - former for former, later in pairwise(tried)]
+    assert [1, 2, 4, 8, 16, 32, 60] == pytest.approx(gaps[:7], abs=0.2)
+    refusing = False
+    await timers.pass_time(60)
+    assert ended(heard)[-1] == "Lease/stuck"

@@ -99,7 +99,7 @@ async def test_a5_an_end_is_a_delete_that_everybody_hears():
     await room.put("Lease/1")
     listener = Listener(room)
     room.time += LEASE.expiration_seconds + 1
-    assert 1 == await delete_expired(room.kernel, room.now)
+    assert 1 == (await delete_expired(room.kernel, room.now)).deleted
     assert [(DELETE, "Lease/1")] == [(event.kind, event.topic) for event in listener.events]
     assert None is room.store.get(LEASE, "Lease/1")
 
@@ -110,7 +110,7 @@ async def test_a5_many_ends_are_few_commits():
         await room.put(f"Lease/{number}")
     room.time += LEASE.expiration_seconds + 1
     before = room.committer.commits
-    assert 7 == await delete_expired(room.kernel, room.now, commit_records=3)
+    assert 7 == (await delete_expired(room.kernel, room.now, commit_records=3)).deleted
     assert 3 == room.committer.commits - before
 
 
@@ -124,7 +124,7 @@ async def test_a5_records_that_may_not_be_deleted_hold_up_no_others(each):
     for number in range(5):
         await room.put(f"Lease/{number}")
     room.time += LEASE.expiration_seconds + 1
-    assert 5 == await delete_expired(room.kernel, room.now, commit_records=2)
+    assert 5 == (await delete_expired(room.kernel, room.now, commit_records=2)).deleted
     left = [record.topic for record in room.store.expired(room.now(), 99)]
     assert [f"Lease/kept{number}" for number in range(5)] == left
 
@@ -146,7 +146,7 @@ async def test_a_disk_that_refuses_ends_the_search():
     room.time += LEASE.expiration_seconds + 1
     busy = Error(Code.BUSY, "the disk is full")
     room.store.fault = lambda name: (_ for _ in ()).throw(busy) if name == "commit" else None
-    assert 0 == await delete_expired(room.kernel, room.now, commit_records=1)
+    assert 0 == (await delete_expired(room.kernel, room.now, commit_records=1)).deleted
 
 
 @pytest.mark.parametrize(

@@ -180,7 +180,7 @@ class Retained:
 
         Each is deleted by a write, so that subscribers get it (A5).
         """
-        return await delete_expired(self._kernel, self._now, self._caller)
+        return (await delete_expired(self._kernel, self._now, self._caller)).deleted
 
     async def clean(self, topics: str = EVERYTHING) -> int:
         """Delete all messages that match a filter and the caller's rights; return how many.

@@ -13,7 +13,7 @@ missed something. It knows no kinds of objects: each is an ``ExpirySource``.
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from math import inf
+from math import inf, nextafter
 from typing import Final
 
 from rowcast.core.clock import WallClock
@@ -42,22 +42,57 @@ Later = Callable[[float, Callable[[], None]], asyncio.TimerHandle]
 
 
 class EndOfRecords:
-    """Deletes expired records, by writes that subscribers get."""
+    """Deletes expired records, by writes that subscribers get.
+
+    A record whose deletion a resource class refuses is tried again after ``retry_seconds``, which
+    double up to ``retry_seconds_max``. Until then only what expires later is looked for, so that it
+    neither delays the others nor costs a write at each of their expiries.
+    """
 
     def __init__(
-        self, kernel: Kernel, now: WallClock, *, ended_together: int = SWEEP_RECORDS_MAX
+        self,
+        kernel: Kernel,
+        now: WallClock,
+        *,
+        ended_together: int = SWEEP_RECORDS_MAX,
+        retry_seconds: float = RETRY_SECONDS,
+        retry_seconds_max: float = TIMER_SECONDS_MAX,
     ) -> None:
         self._kernel = kernel
         self._now = now
         self._ended_together = ended_together
+        self._retry_seconds = self._patience = retry_seconds
+        self._retry_seconds_max = retry_seconds_max
+        self._passed = 0.0
+        """Records that expired by then were tried, and those left were refused; 0: none were."""
+        self._retry_at = 0.0
 
     async def expire_due(self) -> float:
-        """Delete expired records; return the next expiry."""
-        await delete_expired(self._kernel, self._now, commit_records=self._ended_together)
-        soonest = await self._kernel.reader.next_expiry()
-        if soonest is not None and self._kernel.committer.gives_way:
-            soonest = max(soonest, self._now() + GIVEN_WAY_SECONDS)
-        return inf if soonest is None else soonest
+        """Delete expired records; return the next expiry, or when refused ones are tried again."""
+        now, reader = self._now(), self._kernel.reader
+        if not 0 < self._retry_at - now <= self._retry_seconds_max:  # or the clock was set back
+            self._passed = 0.0
+        blocked = (
+            await delete_expired(
+                self._kernel, self._now, since=self._passed, commit_records=self._ended_together
+            )
+        ).blocked
+        soonest = await reader.next_expiry()
+        if soonest is None or soonest > now:
+            self._passed, self._patience = 0.0, self._retry_seconds
+            return inf if soonest is None else soonest
+        if self._kernel.committer.gives_way:
+            return max(soonest, self._now() + GIVEN_WAY_SECONDS)
+        return soonest if blocked else await self._pass_refused(now)
+
+    async def _pass_refused(self, now: float) -> float:
+        """Pass what expired by now and was refused; return when to look again."""
+        if self._passed == 0.0:
+            self._retry_at = now + self._patience
+            self._patience = min(2 * self._patience, self._retry_seconds_max)
+        self._passed = now
+        later = await self._kernel.reader.expired(inf, 1, (nextafter(now, inf), 0))
+        return min(self._retry_at, later[0].expires_at if later else inf)
 
 
 class Expiries:
