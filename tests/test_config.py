@@ -1,5 +1,6 @@
 """Settings: where they come from, which wins, and what is said when one is wrong (O1)."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -254,6 +255,14 @@ def test_a_broken_file_is_told(write, text, said):
     lines = problems(path)
     assert all(line.startswith(str(path)) for line in lines)
     assert said in lines[0]
+
+
+def test_json_may_escape_a_character_as_a_pair(write):
+    """Programs that write JSON do so; YAML would take the pair for two halves."""
+    rules = json.dumps([{"effect": "allow", "actions": ["all"], "topics": ["\N{DOG FACE}/#"]}])
+    path = write(f"hooks: {{acl: {rules}}}")
+    for config in (load_config(path, {}), load_config(None, {"ROWCAST_HOOKS__ACL": rules})):
+        assert ("\N{DOG FACE}/#",) == config.hooks.acl[0].topics
 
 
 def test_bytes_that_are_not_utf8_are_told(tmp_path):

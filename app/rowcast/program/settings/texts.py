@@ -63,6 +63,11 @@ def _where(mark: yaml.Mark | None) -> str:
     return f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
 
 
+def _with_pairs_joined(text: str) -> str:
+    r"""Return a text whose surrogate pairs are characters: JSON may escape one as \ud83d\ude00."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+
+
 def _check_names(node: yaml.MappingNode) -> None:
     """Refuse a name that is there twice: the values of the first would be dropped unseen."""
     lines: dict[str, int] = {}
@@ -79,12 +84,14 @@ def _check_names(node: yaml.MappingNode) -> None:
 
 
 def _nodes(node: yaml.Node, known: dict[int, int], below: int) -> int:
-    """Count the nodes of a tree, aliases each time."""
+    """Count the nodes of a tree, aliases each time; join the surrogate pairs of their texts."""
     if id(node) in known:
         return known[id(node)]
     if below == 0:
         raise ValueError(_TOO_MUCH)
-    if isinstance(node, yaml.MappingNode):
+    if isinstance(node, yaml.ScalarNode):
+        node.value = _with_pairs_joined(node.value)
+    elif isinstance(node, yaml.MappingNode):
         _check_names(node)
     count = 1
     parts = node.value if isinstance(node, yaml.CollectionNode) else ()
