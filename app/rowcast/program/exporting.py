@@ -14,9 +14,13 @@ from rowcast.features.snapshots.shelf import Shelf
 from rowcast.features.snapshots.snapshot_directory import SnapshotDirectory
 from rowcast.program.config import Config
 from rowcast.program.settings.snapshots import SnapshotSettings, seconds_of
+from rowcast.store.private import replace_file
 
 _SHELVES: Final = "rowcast_lake.snapshots.shelves"
 """What knows object stores: a program beside the server, loaded where a setting names one."""
+
+_ACCESS_LIST: Final = "export-access.json"
+"""Of exports for roles: settings, in YAML as JSON is, which name users, so nobody else reads it."""
 
 
 def shelf_of(place: str) -> Shelf:
@@ -64,15 +68,21 @@ def audience_shelves(config: Config) -> dict[str, Shelf]:
 
 
 def export_command(config: Config, order: Order) -> list[str]:
-    """Return the command of an export on the data of a server with these settings."""
+    """Return the command of an export on the data of a server with these settings.
+
+    That of a role reads the access list from a file in the data directory, which is written here:
+    the system bounds the length of one argument (128 KiB on Linux). Raises OSError if it cannot be.
+    """
     command = [sys.executable, "-m", "rowcast.program.cli", "export", "--json"]
     command += ["--schema", str(config.schema_file), "--data", str(config.data)]
     command += ["--set", f"store.url={config.database_url}"]
     command += ["--out", config.snapshots.place(config.data, order.audience)]
     if order.audience:
         command += ["--audience", order.audience, "--set", f"security.users={config.users_file}"]
-        access = [rule.model_dump() for rule in config.hooks.acl]
-        command += ["--set", f"hooks.acl={json.dumps(access)}"]
+        access = [rule.model_dump(exclude_defaults=True) for rule in config.hooks.acl]
+        file = config.data / _ACCESS_LIST
+        replace_file(file, json.dumps({"hooks": {"acl": access}}).encode())
+        command += ["--config", str(file)]
     if config.snapshots.keep and not order.changes:
         command += ["--keep", str(config.snapshots.keep)]
     if config.snapshots.keep_for and not order.changes:

@@ -114,16 +114,22 @@ def test_only_what_the_role_may_read_is_in_its_place(tmp_path):
     assert {"clerk"} == {manifest["audience"] for manifest in manifests}
 
 
+LONG_LIST = [
+    {"effect": "allow", "actions": ["all"], "topics": ["home/#"]},
+    {"effect": "allow", "actions": ["all"], "topics": [f"\N{DOG FACE}/{n}" for n in range(20_000)]},
+]
+"""More than the system takes as one argument of a command."""
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("acl", "grants", "read"),
     [
         ([], Grants(read=True), ["home/x", "shed/x"]),
         ([], Grants(), []),
-        ([{"effect": "allow", "actions": ["all"], "topics": ["home/#"]}], Grants(read=True),
-         ["home/x"]),
+        (LONG_LIST, Grants(read=True), ["home/x"]),
     ],
-)  # fmt: skip
+)
 def test_the_schedule_s_commands_hear_of_grants_and_of_the_access_list(tmp_path, acl, grants, read):
     """S18, M9, G20: what limits the members of the role limits the role."""
     place, users = tmp_path / "clerks", tmp_path / "data/users.yaml"
@@ -140,6 +146,7 @@ def test_the_schedule_s_commands_hear_of_grants_and_of_the_access_list(tmp_path,
     command = export_command(load_config(None, {}, given), Order(audience="clerk"))
     done = subprocess.run(command, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
+    assert 0o600 == (users.parent / "export-access.json").stat().st_mode & 0o777
     (file,) = place.glob("0*/_retained/*.parquet")
     assert read == [row["topic"] for row in pq.ParquetFile(file).read().to_pylist()]
 

@@ -48,8 +48,9 @@ class _Pin:
 class Exports:
     """The snapshots of one server.
 
-    ``command`` gives the process that carries out an order. ``every`` says after how many seconds
-    which order is due again. ``audiences`` has the shelf of each role that has one.
+    ``command`` gives the process that carries out an order, and may write files. ``every`` says
+    after how many seconds which order is due again. ``audiences`` has the shelf of each role that
+    has one.
     """
 
     def __init__(
@@ -199,8 +200,7 @@ class Exports:
         def changed() -> None:
             self._changed(job.name)
 
-        command = self._command(job.order)
-        self._task = asyncio.create_task(carry_out(job, command, self._now, changed))
+        self._task = asyncio.create_task(carry_out(job, self._command, self._now, changed))
         try:
             await asyncio.wait((self._task,))
         finally:

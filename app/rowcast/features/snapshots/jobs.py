@@ -91,13 +91,20 @@ class Job:
 
 
 async def carry_out(
-    job: Job, command: Sequence[str], now: Callable[[], float], changed: Callable[[], None]
+    job: Job,
+    command_of: Callable[[Order], Sequence[str]],
+    now: Callable[[], float],
+    changed: Callable[[], None],
 ) -> None:
-    """Run a job to its end, whatever that is; ``changed`` is called when its row is another."""
+    """Run a job to its end, whatever that is; ``changed`` is called when its row is another.
+
+    ``command_of`` is called in a thread: what is too long for a command line it writes to a file.
+    """
     job.state = RUNNING
     changed()
     try:
         async with asyncio.timeout(EXPORT_SECONDS_MAX):
+            command = await asyncio.to_thread(command_of, job.order)
             job.error = await _run(job, command, changed)
         job.state = FAILED if job.error else DONE
     except TimeoutError:
