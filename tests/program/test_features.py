@@ -164,3 +164,19 @@ async def test_a_server_without_hooks_does_not_start_where_there_are_some(tmp_pa
     with pytest.raises(Error, match="not installed"):
         async with application(tmp_path, settings={"resources": tmp_path}, features=others):
             pass
+
+
+async def test_a_job_that_cannot_be_run_is_told_at_the_start(tmp_path, caplog):
+    """W4: as rowcast check tells it, and not at the first run; the server serves the rest."""
+    schema = """
+        type Dog @table @export { id: ID @primaryKey }
+        type Mean @table @export @derived(job: "jobs/mean.py", from: ["Dog"], every: "31d") {
+            id: ID @primaryKey
+        }
+    """
+    async with application(tmp_path, schema) as running, http_client() as client:
+        url = f"http://127.0.0.1:{running.http_port}/Dog/1"
+        assert (await client.put(url, json={})).status_code == 201
+    told = [one for one in caplog.records if "Mean: @derived(job:)" in one.getMessage()]
+    assert ["WARNING"] == [one.levelname for one in told]
+    assert "there is no file jobs/mean.py in the directory of jobs" in told[0].getMessage()

@@ -1,5 +1,6 @@
 """Wiring of derived tables: where their jobs are, and the commands and environment of a run."""
 
+import logging
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from rowcast.features.derived.commit import ResultBounds
 from rowcast.features.derived.settings import JobSection
 from rowcast.features.results.settings import ResultSection
 from rowcast.program.config import Config, variable
+
+log = logging.getLogger("rowcast.jobs")
 
 _PROGRAM: Final = "rowcast_lake.commands.derive"
 _PREFIX: Final = "jobs/"
@@ -119,6 +122,18 @@ def _check_installed() -> None:
             "jobs need pyarrow, which is not installed: pip install 'rowcast[parquet]', or set "
             "jobs.enabled: false",
         )
+
+
+def job_plan(config: Config, tables: Sequence[Table]) -> JobPlan:
+    """Return how the jobs of a server are run; warn of one that cannot be run.
+
+    The server starts nevertheless: its other tables do not need the job, which may come later.
+    """
+    try:
+        check_jobs(config, tables)
+    except Error as error:
+        log.warning("%s; until then its rows stay as they are", error.message)
+    return JobPlan(config, config.of(JobSection))
 
 
 def check_jobs(config: Config, tables: Sequence[Table]) -> None:

@@ -21,7 +21,6 @@ from rowcast.features.computed.feature import ComputedByCode
 from rowcast.features.deadlines.feature import RecordDeadlines
 from rowcast.features.delayed.feature import DelayedPublish
 from rowcast.features.derived.feature import DerivedTables
-from rowcast.features.derived.settings import JobSection
 from rowcast.features.durable_streams.feature import StreamsOfTopics
 from rowcast.features.durable_streams.settings import DurableStreamsSection
 from rowcast.features.heartbeats.feature import heartbeats
@@ -66,7 +65,7 @@ from rowcast.features.websocket_wills.feature import WillsOfWebSockets
 from rowcast.kernel.feature import Feature
 from rowcast.program import exporting
 from rowcast.program.archiving import archive_of
-from rowcast.program.deriving import JobPlan
+from rowcast.program.deriving import job_plan
 from rowcast.program.parts import Parts
 from rowcast.program.settings.gateway import plan_of, plans, synced
 from rowcast.store.store import Keep
@@ -125,7 +124,7 @@ def _results(it: Parts) -> Feature:
 
 
 def _derived(it: Parts) -> Feature:
-    return DerivedTables(it.schema.tables, JobPlan(it.config, it.config.of(JobSection)))
+    return DerivedTables(it.schema.tables, job_plan(it.config, it.schema.tables))
 
 
 def _mirror(it: Parts) -> Feature | None:
