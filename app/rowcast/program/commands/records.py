@@ -31,11 +31,10 @@ SUFFIXES: Final = {
 ContentTypeOption = Annotated[
     str | None, typer.Option("--content-type", help="Media type of the value [default: guessed].")
 ]
-PathArgument = Annotated[str, typer.Argument(help="Path as in a URL: Dog/1, or Dog/?age=gt=3.")]
 
 
 def get(
-    path: PathArgument,
+    path: Annotated[str, typer.Argument(help="Path as in a URL: Dog/1, or Dog/?age=gt=3.")],
     fmt: Annotated[
         Format | None, typer.Option("--format", help="Requested format [default: any].")
     ] = None,
@@ -55,7 +54,7 @@ def get(
 
 
 def put(
-    path: PathArgument,
+    path: Annotated[str, typer.Argument(help="Path of the record, as in a URL: Dog/1.")],
     value: Annotated[
         str, typer.Argument(help="JSON or text; - reads standard input, @FILE reads a file.")
     ] = "-",
