@@ -150,9 +150,11 @@ class Peer:
 class MqttServer(Server):
     """A server that speaks MQTT with peers in memory; other options are the broker's settings."""
 
-    def __init__(self, store=None, undeclared="table", slow=None, now=NOW, **settings):
+    def __init__(
+        self, store=None, undeclared="table", slow=None, now=NOW, tables=TABLES, **settings
+    ):
         super().__init__(
-            TABLES, store=store, topics=TopicSettings(), undeclared=undeclared, now=now
+            tables, store=store, topics=TopicSettings(), undeclared=undeclared, now=now
         )
         self.undeclared, self.options = undeclared, settings
         self.open_mqtt(slow=slow, **settings)

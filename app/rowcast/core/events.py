@@ -39,6 +39,8 @@ RETAINED: Final = frozenset({PUT, PATCH, DELETE})
 
 EXPIRY: Final = "message_expiry_interval"
 """The property that gives an event a time to live, in seconds (MQTT 5, 3.3.2.3.3)."""
+EXPIRY_SECONDS_MAX: Final = 0xFFFF_FFFF
+"""The most that it can say, 136 years; an event may live longer, such as to the year 9999."""
 
 
 class Missing:

@@ -9,8 +9,16 @@ import pytest
 
 from mqtt_server import OTHER, MqttServer, payloads, user, users
 from rowcast.codecs import CBOR, JSON, MSGPACK, RAW
-from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, SNAPSHOT, Event
-from rowcast.core.tables import Attribute, Table, Type
+from rowcast.core.events import (
+    DELETE,
+    EXPIRY_SECONDS_MAX,
+    MESSAGE,
+    PATCH,
+    PUT,
+    SNAPSHOT,
+    Event,
+)
+from rowcast.core.tables import Attribute, Role, Table, Type
 from rowcast.doors.mqtt.delivery.delivery_format import DeliveryFormats
 from rowcast.rows.compiled_table import CompiledTable
 from rowcast.rows.transcoder import Transcoder
@@ -180,6 +188,20 @@ async def test_only_whole_seconds_of_waiting_count(world, waited, left):
     await world.pass_time(waited)
     peer.client.resume_writing()
     assert [left] == [item.properties["message_expiry_interval"] for item in await peer.hear()]
+
+
+async def test_a_record_that_expires_in_the_year_9999_is_sent():
+    """@expiresAt may be later than MQTT can say: it is told the longest expiry that there is."""
+    until = Attribute("until", Type.DATE, role=Role.EXPIRES_AT)
+    table = Table("Ticket", "Ticket", (Attribute("id", Type.ID, primary_key=True), until))
+    world = MqttServer(tables=(table,))
+    peer = await world.subscribed("Ticket/#")
+    await world.put("Ticket/1", b'{"until": "9999-12-31T00:00:00Z"}', JSON)
+    (message,) = await peer.hear()
+    assert EXPIRY_SECONDS_MAX == message.properties["message_expiry_interval"]
+    later = await world.connected("later")
+    await later.subscribe("Ticket/#")
+    assert ["Ticket/1"] == [item.topic for item in later.later]
 
 
 @pytest.mark.parametrize("version", [4, 5])

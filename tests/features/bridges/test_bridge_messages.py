@@ -63,6 +63,12 @@ def test_properties_go_with_it():
     assert ("1", f"{EPOCH}:7") == (marks(message)["mine"], marks(message)["rowcast-id"])
 
 
+def test_what_expires_later_than_mqtt_can_say_is_sent():
+    """MQTT 5, 3.3.2.3.3: such as a record whose @expiresAt is in the year 9999."""
+    message = sent(Event("a/b", PUT, b"x", "text/plain", seq=7, expires_at=253_402_214_400.0))
+    assert 2**32 - 1 == message.properties["message_expiry_interval"]
+
+
 def test_what_is_over_is_not_sent():
     assert sent(Event("a/b", MESSAGE, b"x", seq=7, expires_at=99.0)) is None
 

@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 from rowcast.codecs import JSON
 from rowcast.core.cursors import is_cursor, parse_cursor
 from rowcast.core.errors import Error
-from rowcast.core.events import DELETE, EXPIRY, MESSAGE, PUT, SNAPSHOT, Event
+from rowcast.core.events import DELETE, EXPIRY, EXPIRY_SECONDS_MAX, MESSAGE, PUT, SNAPSHOT, Event
 from rowcast.core.write_marks import put_mark
 from rowcast.rows.transcoder import Transcoder
 from rowcast.writes.known_versions import NOTHING_SEEN, SEEN, put_seen
@@ -81,7 +81,7 @@ def message_of(
     if media_type is not None:
         properties["content_type"] = media_type
     if event.expires_at:
-        properties[EXPIRY] = max(1, round(event.expires_at - now))
+        properties[EXPIRY] = min(max(1, round(event.expires_at - now)), EXPIRY_SECONDS_MAX)
     properties["user_property"] = [
         *(pair for pair in _pairs(given.get("user_property")) if pair[0] not in _OURS),
         *_marks(event, sender, again=again, waited=waited),

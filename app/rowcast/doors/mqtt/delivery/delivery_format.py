@@ -14,7 +14,7 @@ from typing import Any, Final
 from rowcast.codecs import CBOR, JSON, MSGPACK, RAW, encode, negotiate
 from rowcast.core.bounded import ClearedCache
 from rowcast.core.clock import WallClock, milliseconds_of
-from rowcast.core.events import DELETE, MESSAGE, PUT, SNAPSHOT, Event
+from rowcast.core.events import DELETE, EXPIRY, EXPIRY_SECONDS_MAX, MESSAGE, PUT, SNAPSHOT, Event
 from rowcast.core.limits import MATCH_CACHE_TOPICS_MAX, TOPIC_CACHED_BYTES_MAX
 from rowcast.core.meta import meta_of
 from rowcast.core.tables import Table
@@ -230,7 +230,7 @@ class DeliveryFormats:
         if form.version == MQTT_5 and identifiers:
             added["subscription_identifier"] = identifiers  # MQTT-3.3.4-3
         if form.version == MQTT_5 and left_seconds >= 0:
-            added["message_expiry_interval"] = left_seconds  # MQTT-3.3.2-6
+            added[EXPIRY] = min(left_seconds, EXPIRY_SECONDS_MAX)  # MQTT-3.3.2-6
         wanted = (qos, retain, identifiers, left_seconds)
         if event.encodings is None:
             event.encodings = {}
