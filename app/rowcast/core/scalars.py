@@ -121,7 +121,7 @@ def _bounded(value: Decimal) -> Decimal:
             f"it must have at most {DECIMAL_DIGITS_MAX} digits"
             f" and an exponent within {DECIMAL_EXPONENT_MAX}"
         )
-    return value
+    return value or value.copy_abs()  # a zero has no sign: CBOR, in which rows are, has none
 
 
 def decimal_of(precision: int, scale: int) -> Convert:

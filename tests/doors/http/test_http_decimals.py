@@ -1,6 +1,7 @@
 """A Decimal that is a JSON number keeps its digits, whatever the number is inside of (A19)."""
 
 import json
+from decimal import Decimal
 
 import pytest
 
@@ -164,3 +165,11 @@ async def test_in_what_a_class_is_given():
         await doors.http.put("/Sensor/1", content=b'{"sum":1.00000000000000000001}')
         answer = await doors.http.get("/Sensor/1")
     assert "1.00000000000000000001" == answer.json()["sum"]
+
+
+@pytest.mark.parametrize("zero", [-0.0, "-0.0", Decimal("-0.0")])
+async def test_a_zero_has_no_sign(rest, zero):
+    """A2: it has none in CBOR, in which rows are stored, so a restart would change the text."""
+    given = encode({"name": "Rex", "weight": zero}, CBOR)
+    assert (await rest.put("/Dog/1", given, content_type=CBOR)).status == 201
+    assert await weight(rest) == "0.0"
