@@ -4,6 +4,7 @@ import asyncio
 import secrets
 import socket
 import ssl
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -190,6 +191,11 @@ async def test_clients_that_are_passed_on_leave_a_node_that_is_not_reached():
         link=SimpleNamespace(refusal=""),
         _relays=SimpleNamespace(leave_others=left.append),
     )
+
+    async def parted():
+        return ""
+
+    node._parted, node._follow_node = parted, partial(FollowerNode._follow_node, node)
     connecting = asyncio.create_task(FollowerNode._keep_connected(node))
     await until(lambda: left)
     assert set(left) == {""}

@@ -6,6 +6,7 @@ from lagging import LaggingApplying
 from store_cases import TABLES
 
 from rowcast.core.events import DELETE, MESSAGE
+from rowcast.journal.applier import NEWEST
 from rowcast.journal.applying import InlineApplying
 from rowcast.journal.journaled_store import JournaledStore
 from rowcast.journal.opening import log_directory, open_log
@@ -39,6 +40,10 @@ class Whole(JournaledStore):
     def trim(self, *arguments):
         self.caught_up()
         return super().trim(*arguments).result(PATIENCE_SECONDS)
+
+    def states(self, prefix):
+        found = super().states(prefix)  # with that of the applier itself
+        return [fact for fact in found if fact[:2] != NEWEST]
 
     def figures(self, source):
         self.caught_up()

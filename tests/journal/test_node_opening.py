@@ -60,6 +60,51 @@ def test_tables_that_cannot_follow_are_refused(tmp_path, tables, first, entries,
     assert ("begin the cluster's log anew" in caught.value.message) == (tables.epoch != EPOCH)
 
 
+def logged(count, term=1):
+    """Return what keeps a log of so many batches, and that of the last."""
+    shared, followed = Shared(EPOCH), FollowedLog(EPOCH, Head(0, 0))
+    followed.term = term
+    for _ in range(count):
+        followed.take(batch := batch_after(followed))
+        shared.entries.append(batch.data)
+    return shared, followed
+
+
+def test_tables_of_a_past_that_the_log_has_lost_are_refused(tmp_path):
+    """Its engine was restored to an earlier state, and another node has written since."""
+    shared, followed = logged(3)
+    tables = Tables(EPOCH, 3, 9, followed.checksum)
+    check_tables(tables, MemoryEngine(shared), tmp_path, seconds=0)
+    other, _ = logged(4, term=2)
+    with pytest.raises(Error, match="the log has another batch 3 than they") as caught:
+        check_tables(tables, MemoryEngine(other), tmp_path, seconds=0)
+    assert caught.value.code is Code.CONFLICT
+    other.first, other.entries = 4, other.entries[3:]  # nobody can tell any more
+    check_tables(tables, MemoryEngine(other), tmp_path, seconds=0)
+
+
+@pytest.mark.heavy
+def test_a_node_with_more_than_the_log_is_not_the_sequencer(tmp_path):
+    """Its tables would not take what it acknowledged: they have other batches of those numbers."""
+    url, (shared, _) = f"sqlite:///{tmp_path / 'rowcast.db'}", logged(3)
+    kept = shared.entries[:]  # it is trimmed
+    parts = url, MemoryEngine(shared), time.time, ""
+    store = open_sequencer(*parts, made=lambda log: None)
+    store.open(())
+    store.close()
+    tables = look_at_tables(url)
+    assert (3, True) == (tables.applied, tables.checksum > 0)
+    for entries in (kept[:2], logged(4, term=2)[0].entries):
+        shared.first, shared.entries = 1, entries
+        with pytest.raises(Error, match="are no longer those of the log") as caught:
+            open_sequencer(*parts, made=lambda log: None)
+        assert caught.value.code is Code.BUSY
+    shared.first, shared.entries = 1, kept  # JetStream had told too early an end
+    store = open_sequencer(*parts, made=lambda log: None)
+    store.open(())
+    store.close()
+
+
 def test_a_log_that_seems_to_end_before_the_tables_is_asked_again(tmp_path, monkeypatch):
     """K12: servers of JetStream that were killed may tell an end that is too early."""
     shared = Shared(EPOCH)

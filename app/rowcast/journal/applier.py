@@ -25,6 +25,9 @@ from rowcast.store.store import Keep, StagedCount, StagedPage
 
 log = logging.getLogger("rowcast.applier")
 
+NEWEST: Final = ("log", "newest")
+"""The owner and the name of the fact with the checksum of the last batch that was applied: a log
+whose engine was restored to an earlier state, and has grown since, has another one there."""
 TRANSACTION_EVENTS: Final = 5_000
 """Events after which a transaction ends, with the batch that brings it there: its fixed costs are
 then below a percent, and it takes about 50 ms."""
@@ -101,7 +104,7 @@ class Applier:
                 results[batch.number] = [self._operate(item) for item in content.operations]
             waiting.events += content.events
             waiting.changes += content.changes
-            waiting.number = batch.number
+            waiting.take(batch)
             if len(waiting.events) >= self._transaction_events:
                 self._commit(waiting, done)
                 waiting = _Waiting()
@@ -132,7 +135,7 @@ class Applier:
             if event.kind != DELETE:
                 self._restore(event)
         try:
-            self._tables.commit(waiting.events, waiting.changes, waiting.number)
+            self._tables.commit(waiting.events, waiting.facts(), waiting.number)
         except Error as error:
             if error.code is Code.BUSY:
                 raise
@@ -154,18 +157,38 @@ class Applier:
                     raise
                 self.skipped += 1
                 log.exception("event %d at %r cannot be applied", event.seq, event.topic)
-        self._tables.commit((), waiting.changes, waiting.number)
+        self._tables.commit((), waiting.facts(), waiting.number)
 
 
 class _Waiting:
     """What goes into the next transaction."""
 
-    __slots__ = ("changes", "events", "number")
+    __slots__ = ("changes", "checksum", "events", "number")
 
     def __init__(self) -> None:
         self.events: list[Event] = []
         self.changes: list[Change] = []
-        self.number = 0
+        self.number = self.checksum = 0
+        """Of the last batch."""
+
+    def take(self, batch: Batch) -> None:
+        """Note that it ends with this batch."""
+        self.number, self.checksum = batch.number, batch.checksum
+
+    def facts(self) -> list[Change]:
+        """Return the changes of facts, with which batch is the last one."""
+        return [*self.changes, Change(*NEWEST, checksum_fact(self.number, self.checksum))]
+
+
+def checksum_fact(number: int, checksum: int) -> bytes:
+    """Return the value of the fact ``NEWEST``."""
+    return b"%d %d" % (number, checksum)
+
+
+def checksum_in(fact: bytes, number: int) -> int:
+    """Return the checksum that ``checksum_fact`` has noted of a batch; 0 if of none, or another."""
+    noted, _, checksum = fact.partition(b" ")
+    return int(checksum) if noted == b"%d" % number else 0
 
 
 def restorer(declared: Sequence[Table]) -> Callable[[Event], None]:

@@ -57,6 +57,11 @@ class FollowerStore(JournaledStore):
         """The number of the last batch that is here; the next one is to follow it."""
         return self._followed.head.number
 
+    @property
+    def checksum(self) -> int:
+        """The checksum of that batch; 0 if it is not known."""
+        return self._followed.checksum
+
     def take(self, batch: Batch) -> Content:
         """Take the next batch, which is durable where it was appended; return what it has.
 

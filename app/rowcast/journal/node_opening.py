@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from rowcast.core.clock import WallClock
 from rowcast.core.errors import Code, Error
 from rowcast.core.tables import Table
+from rowcast.journal.applier import NEWEST, checksum_in
 from rowcast.journal.applier_child import Spawn, spawn_applier
 from rowcast.journal.applier_process import ProcessApplying
 from rowcast.journal.follower_store import FollowerStore
@@ -22,6 +23,7 @@ from rowcast.journal.opening import spool_directory
 from rowcast.journal.spooled_applying import SpooledApplying
 from rowcast.journal.tail import Tail
 from rowcast.journal.writer_lock import WriterLock
+from rowcast.log.batch import Batch
 from rowcast.log.engine import Engine
 from rowcast.log.followed_log import FollowedLog
 from rowcast.log.log import Head
@@ -35,6 +37,8 @@ OTHER_LOG: Final = (
     'docs/cluster.md says under "A server becomes a cluster"'
 )
 """What else may be done about tables of another log: nodes without records may have begun one."""
+
+LOST_END: Final = "its engine has lost its end, was restored to an earlier state, or begun anew"
 
 BEHIND_ITSELF_SECONDS: Final = 20.0
 """How long a log may end before a node's tables do. After servers of JetStream were killed and cut
@@ -52,6 +56,8 @@ class Tables(NamedTuple):
     """The number of the last batch that they have."""
     head: int = 0
     """The number of the last event."""
+    checksum: int = 0
+    """Of that batch; 0 if it is not known."""
 
 
 def look_at_tables(url: str) -> Tables:
@@ -60,9 +66,15 @@ def look_at_tables(url: str) -> Tables:
         return Tables()
     store = SqlStore(url, synced=False)
     try:
-        return Tables(store.epoch, store.applied(), store.head())
+        return _known(store)
     finally:
         store.close()
+
+
+def _known(store: SqlStore) -> Tables:
+    applied = store.applied()
+    checksum = checksum_in(store.facts([NEWEST]).get(NEWEST, b""), applied)
+    return Tables(store.epoch, applied, store.head(), checksum)
 
 
 def prepare_tables(url: str, declared: Sequence[Table]) -> Tables:
@@ -107,6 +119,47 @@ def _settled_bounds(engine: Engine, applied: int, seconds: float) -> tuple[int, 
         time.sleep(LOOK_SECONDS)
 
 
+def other_batch(engine: Engine, number: int, checksum: int) -> str:
+    """Return how the log differs from what a node has, of which a batch is the last; empty if not.
+
+    ``checksum``: of that batch; 0 if it is not known. Blocks; raises BUSY.
+    """
+    if not checksum:
+        return ""
+    try:
+        found = engine.read(number - 1, 1)
+    except Error as error:
+        if error.code is Code.GONE:  # older than the log: nobody can tell
+            return ""
+        raise
+    if not found or Batch.read(found[0]).checksum == checksum:
+        return ""
+    return (
+        f"the log has another batch {number} than they: {LOST_END}, and another node has written "
+        "since"
+    )
+
+
+def _check_end(tables: Tables, log: ReplicatedLog, engine: Engine) -> None:
+    """Raise BUSY where a node has what the log lacks: writes after it would not be in its tables.
+
+    So it is no sequencer, and others may be; or servers of JetStream tell too early an end.
+    """
+    problem = other_batch(engine, tables.applied, tables.checksum)
+    if tables.applied > log.head.number:
+        problem = (
+            f"they have batches up to {tables.applied}, and the log ends at {log.head.number}: "
+            f"{LOST_END}"
+        )
+    if problem:
+        what = 'docs/cluster.md says under "Backup and restore of a cluster" what to do'
+        raise Error(
+            Code.BUSY,
+            f"the tables of this node are no longer those of the log: {problem}; {what}",
+            retry_after_seconds=1,
+        )
+
+
 def check_tables(
     tables: Tables, engine: Engine, place: Path, seconds: float = BEHIND_ITSELF_SECONDS
 ) -> None:
@@ -123,10 +176,12 @@ def check_tables(
     elif tables.applied > last:
         problem = (
             f"they have batches up to {tables.applied}, and the log of the cluster ends at {last}: "
-            "its engine has lost its end, or was begun anew"
+            f"{LOST_END}"
         )
     elif tables.applied + 1 < first:  # the copy that it got is too old by now
         problem = f"they have batches up to {tables.applied}, and the log begins at {first}"
+    elif tables.epoch:
+        problem = other_batch(engine, tables.applied, tables.checksum)
     if problem:
         raise Error(
             Code.CONFLICT,
@@ -168,6 +223,11 @@ def open_sequencer(
     tables, lock, spool = _open(url, engine.epoch)
     try:
         log = ReplicatedLog(engine, spool, tables.head())
+        try:
+            _check_end(_known(tables), log, engine)
+        except BaseException:
+            log.close()
+            raise
     except BaseException:
         tables.close()
         lock.release()
@@ -190,9 +250,9 @@ def open_follower(
 ) -> FollowerStore:
     """Open the store of a follower. Blocks; raises BUSY."""
     tables, lock, place = _open(url, epoch)
-    applied = tables.applied()
-    followed = FollowedLog(epoch, Head(applied, tables.head()))
-    spool = Spool(place, epoch, applied)
+    known = _known(tables)
+    followed = FollowedLog(epoch, Head(known.applied, known.head), known.checksum)
+    spool = Spool(place, epoch, known.applied)
     applying = ProcessApplying(tables, place, schema, spool, lock, applier)
     spooled = SpooledApplying(followed, spool, applying)
     return FollowerStore(tables, followed, spooled, now, tail)

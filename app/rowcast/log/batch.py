@@ -115,6 +115,11 @@ class Batch:
             raise Error(Code.INVALID, f"batch {number} is damaged: its checksum does not match")
         return cls(number, term, first, last, count, made_at, whole)
 
+    @property
+    def checksum(self) -> int:
+        """Its checksum, by which it is told apart from another batch of the same number."""
+        return int.from_bytes(self.data[_CHECKSUM])
+
     def content(self, table_of: TableOf) -> Content:
         """Decode the events, changes and operations; raises INVALID for those of no encoder."""
         return decode_content(self.data[HEADER_BYTES:], self.first, table_of)

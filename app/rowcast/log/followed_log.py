@@ -15,11 +15,13 @@ from rowcast.log.log import Head
 class FollowedLog:
     """The end of a log that another node appends to."""
 
-    def __init__(self, epoch: str, head: Head) -> None:
+    def __init__(self, epoch: str, head: Head, checksum: int = 0) -> None:
         self.epoch = epoch
         """Eight hexadecimal digits that name the log."""
         self.head = head
         """The last batch that came."""
+        self.checksum = checksum
+        """Its checksum; 0 if that is not known."""
         self.term = 0
         """The term of the last batch; terms never go back."""
         self._batches: deque[Batch] = deque()
@@ -43,6 +45,7 @@ class FollowedLog:
         with self._grown:
             self._batches.append(batch)
             self.head, self.term = Head(batch.number, batch.last), batch.term
+            self.checksum = batch.checksum
             self._grown.notify_all()
 
     def read(self, after: int, size: int) -> list[Batch]:

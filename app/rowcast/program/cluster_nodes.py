@@ -19,7 +19,7 @@ from rowcast.cluster.clocks import Clocks
 from rowcast.cluster.followed_filters import FilterSender
 from rowcast.cluster.forwarding import ForwardingCommitter
 from rowcast.cluster.frames import Frames
-from rowcast.cluster.lease_keeper import LeaseKeeper
+from rowcast.cluster.lease_keeper import Holder, LeaseKeeper
 from rowcast.cluster.ports import SequencerPort, follow
 from rowcast.cluster.remote_rows import RowsElsewhere
 from rowcast.cluster.sequencer_links import SequencerLinks
@@ -34,7 +34,7 @@ from rowcast.features.rights.feature import AccessRights
 from rowcast.journal.applier_child import spawn_applier
 from rowcast.journal.follower_store import FollowerStore
 from rowcast.journal.journaled_store import JournaledStore
-from rowcast.journal.node_opening import open_follower, open_sequencer
+from rowcast.journal.node_opening import open_follower, open_sequencer, other_batch
 from rowcast.kernel.feature import Background
 from rowcast.kernel.kernel import Kernel
 from rowcast.log.engine import Engine
@@ -314,15 +314,9 @@ class FollowerNode(Following):
                 lost = asyncio.Event()
                 self._followed = holder.life
                 try:
-                    self._frames = await follow(
-                        holder.host,
-                        holder.port,
-                        self._member.key,
-                        self.link,
-                        lost.set,
-                        self._member.connecting,
-                    )
-                    await self._read_until(lost)
+                    if not (problem := await self._parted()):
+                        await self._follow_node(holder, lost)
+                    self.link.refusal = problem or self.link.refusal
                 except Error as error:
                     log.debug("node %s: %s", holder.node, error.message)
                     self._relays.leave_others("")  # what clients have there goes nowhere either
@@ -330,6 +324,26 @@ class FollowerNode(Following):
                     said = self.link.refusal
                     log.error("this node does not follow: %s", said)
             await asyncio.sleep(REFUSED_SECONDS if self.link.refusal else RETRY_SECONDS)
+
+    async def _parted(self) -> str:
+        """Return how this node's past differs from the log; empty if not, or nobody can tell now.
+
+        The engine may have been restored to an earlier state, and another node have written since.
+        """
+        store = self.store
+        assert isinstance(store, FollowerStore)  # noqa: S101 - opened above
+        known = self._member.engine, store.number, store.checksum
+        try:
+            problem = await asyncio.to_thread(other_batch, *known)
+        except Error:  # the sequencer may be reached all the same
+            return ""
+        return problem and f"its tables are no longer those of the log: {problem}"
+
+    async def _follow_node(self, holder: Holder, lost: asyncio.Event) -> None:
+        member = self._member
+        to = holder.host, holder.port, member.key
+        self._frames = await follow(*to, self.link, lost.set, member.connecting)
+        await self._read_until(lost)
 
     async def _read_until(self, lost: asyncio.Event) -> None:
         """Read no more than the tables keep up with, until the connection is lost."""
