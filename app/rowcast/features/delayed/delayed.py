@@ -31,6 +31,7 @@ from rowcast.core.limits import (
 )
 from rowcast.core.topics import DELAYED_PREFIX, split_delayed
 from rowcast.core.writers import note_writer
+from rowcast.features.delayed.ids import Ids
 from rowcast.kernel.resource_dispatch import check_alone
 from rowcast.routes.registry import VERB_OF_KIND, Route
 from rowcast.seams.seams import RowChanged
@@ -102,7 +103,7 @@ class Delayed:
         self._callers: dict[bytes, tuple[Caller, int]] = {}
         """Writers of what is being published, with how many writes of each, by their facts: the
         writes of one caller stay in order, and callers are compared by identity."""
-        self._number = 0
+        self.ids = Ids()
         self._count = self._bytes = 0
         """The bounded totals, including pending saves."""
         self._timer: asyncio.TimerHandle | None = None
@@ -134,9 +135,9 @@ class Delayed:
         delay, topic = split_delayed(event.topic)
         self._judge(event, topic, caller, write.condition)
         due = self._now() + int(delay.split("/")[1])
-        self._number += 1
+        number, reserved = self.ids.take()
         note_writer(event, caller)
-        waiting = Waiting(due, self._number, encode(_facts(event, topic, due, caller), CBOR))
+        waiting = Waiting(due, number, encode(_facts(event, topic, due, caller), CBOR))
         self._make_room(len(waiting.fact))
 
         def kept(error: Error | None) -> None:
@@ -144,11 +145,12 @@ class Delayed:
                 self._forget(waiting)
                 done(error)
                 return
+            self.ids.stored(reserved)
             self._add(waiting)
             done(Receipt(event))
 
         change = Change(OWNER, waiting.name, waiting.fact)
-        self._kernel.committer.keep((change, *write.changes), kept)
+        self._kernel.committer.keep((change, *reserved, *write.changes), kept)
 
     def _judge(self, event: Event, topic: str, caller: Caller, condition: Condition | None) -> None:
         if condition is not None and (condition.seqs is not None or condition.exists is False):
@@ -196,7 +198,7 @@ class Delayed:
                 continue
             due = cast("float", cast("Facts", decode(fact, CBOR))["due"])
             waiting = Waiting(due, int(name.partition("-")[2]), fact)
-            self._number = max(self._number, waiting.number)
+            self.ids.note(waiting.number)
             self._count += 1
             self._bytes += len(fact)
             self._enter(waiting)

@@ -2,6 +2,7 @@
 
 from rowcast.features.delayed.delayed import BOUNDS, OWNER, Delayed, DelayedBounds
 from rowcast.features.delayed.delayed_rows import PATH, delayed_rows
+from rowcast.features.delayed.ids import NUMBERS
 from rowcast.kernel.feature import Feature
 from rowcast.kernel.kernel import Kernel
 
@@ -18,6 +19,7 @@ class DelayedPublish(Feature):
         delayed.changed = kernel.rows(PATH, delayed_rows(delayed))
         kernel.steps.add("delay", delayed.step)
         kernel.facts(OWNER, delayed.restore)
+        kernel.facts(NUMBERS, delayed.ids.restore)
 
     async def start(self) -> None:
         """Start publishing due writes, after sessions are restored."""
