@@ -1,10 +1,12 @@
 """A PUBLISH to ``$tx``: what its sender writes behind it comes after the transaction."""
 
+import asyncio
 import json
 
 import pytest
 
 from mqtt_server import OTHER, Disconnect, Puback, Publish
+from rowcast.features.hooks.hook import Hook
 from rowcast.features.transactions.feature import Transactions
 from rowcast.mqtt.encode import encode
 
@@ -70,3 +72,26 @@ async def test_what_was_sent_before_the_connection_is_lost_is_written(world):
         await world.turn()
         assert await value_at(world, f"Dog/{name}") == "later"
         assert await value_at(world, "Dog/2") == "moved"
+
+
+async def test_a_publish_behind_a_repeated_transaction_comes_after_it_too(world):
+    """B22: the connection was lost while it ran; its sender repeats it, and goes on behind it."""
+    thought = asyncio.Event()
+
+    class Slow(Hook):
+        async def on_publish(self, caller, event):
+            if event.topic in {"Dog/1", "Dog/2"} and b"moved" in event.payload:
+                await thought.wait()
+
+    world.kernel.hooks.add(Slow())
+    watcher = await world.subscribed("Dog/#", qos=1)
+    expiry = {"session_expiry_interval": 60}
+    first = await world.connected(properties=expiry)
+    assert await first.ask(transaction(qos=2)) == []
+    again = await world.connected(clean_start=False, properties=expiry)
+    repeated = Publish("$tx", MOVE.encode(), 2, False, True, 1, None)
+    assert await again.ask(repeated, put(1)) == []
+    thought.set()
+    assert [item.packet_id for item in await again.hear()] == [1, 2]
+    heard = [(item.topic, json.loads(item.payload)["name"]) for item in watcher.heard()]
+    assert heard == [("Dog/1", "moved"), ("Dog/2", "moved"), ("Dog/1", "later")]

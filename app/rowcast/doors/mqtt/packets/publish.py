@@ -135,9 +135,14 @@ def _holding(client: "Client", done: Done) -> Done:
 
     def ended(outcome: Outcome) -> None:
         done(outcome)
-        client.loop.call_soon(client.opened)  # not within ``on_publishes``: it may be refused there
+        _open(client)
 
     return ended
+
+
+def _open(client: "Client") -> None:
+    """Have the client go on soon, not within ``on_publishes``: it may be refused there."""
+    client.loop.call_soon(client.opened)
 
 
 def _number(client: "Client") -> int:
@@ -165,6 +170,10 @@ def _take(client: "Client", packet: Publish, event: Event, caller: Caller) -> No
         waiting = session.taking.get(packet_id)
         if waiting is None:
             again()
+        elif packet.topic in _TRANSACTIONS:  # that runs on, from a connection before this one
+            client.awaits_store = True
+            waiting.append(again)
+            waiting.append(partial(_open, client))
         else:
             waiting.append(again)
         return
