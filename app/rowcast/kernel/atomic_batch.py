@@ -14,6 +14,7 @@ from uuid import uuid4
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error, stopping
 from rowcast.core.events import Event
+from rowcast.core.facts import Change
 from rowcast.core.limits import BULK_WRITES_MIN
 from rowcast.reads.loop_turns import in_turns
 from rowcast.writes.write import Condition, Decider, Done, Group, Outcome, Receipt, Write, resolve
@@ -62,6 +63,8 @@ class _Guard:
     conditions: Sequence[Condition | None]
     wants_existed: bool
     """Whether their receipts tell if there was a record."""
+    changes: Sequence[Change] = ()
+    """Of facts, in their transaction."""
 
     def write(self, event: Event, caller: Caller, done: Done, condition: Condition | None) -> Write:
         """Return a write of the batch, whose hooks have run."""
@@ -103,18 +106,19 @@ class AtomicBatch:
         conditions: Sequence[Condition | None] = (),
         *,
         wants_existed: bool = True,
+        changes: Sequence[Change] = (),
     ) -> list[Outcome]:
         """Write all or none; raises the Error of a write refused before the commit.
 
         Its detail ``index`` is the number of that write, where none has a ``check``.
         ``check`` is called for each with its current record, before the other checks.
         ``conditions`` are in the events' order. ``wants_existed``: receipts tell if there was a
-        record.
+        record. ``changes`` of facts are in their transaction.
         """
         if not events:
             return []
         outcomes = _Outcomes(len(events))
-        guard = _Guard(check, conditions or [None] * len(events), wants_existed)
+        guard = _Guard(check, conditions or [None] * len(events), wants_existed, changes)
         dones = self._hear(events, caller, outcomes)
         if dones is None:  # a repeat
             return await outcomes.all
@@ -196,8 +200,7 @@ class AtomicBatch:
         Admission is most of the work, so it runs in several turns of the loop, and nothing is
         queued before all is admitted. Raises BUSY if the rules changed meanwhile.
         """
-        kernel = self._kernel
-        policy = kernel.rights.policy
+        kernel, policy = self._kernel, self._kernel.rights.policy
         try:
             writes = await self._admit(events, caller, dones, guard)
         except asyncio.CancelledError:
@@ -208,10 +211,9 @@ class AtomicBatch:
             words = "rules changed while the batch was checked; nothing was written, send it again"
             raise Error(Code.BUSY, words, retry_after_seconds=1)
         _place([write.event for write in writes])
-        group = Group(writes)
-        for write in writes:
-            write.group = group
-        if not writes:
+        group = _grouped(writes, guard.changes)
+        if not writes:  # all were dropped
+            kernel.committer.keep(guard.changes)
             return
         try:
             kernel.writes.commit_or_announce(writes)
@@ -245,6 +247,16 @@ class AtomicBatch:
                     error.detail = {**error.detail, "index": index}
                     raise
         return writes
+
+
+def _grouped(writes: list[Write], changes: Sequence[Change]) -> Group:
+    """Return the group of these writes, which has changes of facts, too."""
+    group = Group(writes)
+    for write in writes:
+        write.group = group
+    for write in writes[:1]:
+        write.changes = changes
+    return group
 
 
 def _check_whole(

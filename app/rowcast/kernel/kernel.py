@@ -21,6 +21,7 @@ from rowcast.core.callers import Caller
 from rowcast.core.clock import WallClock
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, PUT, RETAINED, Event, Record
+from rowcast.core.facts import Change
 from rowcast.core.grouping import GroupRow
 from rowcast.core.limits import PAYLOAD_BYTES_MAX
 from rowcast.core.queries import Query
@@ -174,16 +175,17 @@ class Kernel(Watching):
         atomic: bool,
         conditions: Sequence[Condition | None] = (),
         wants_existed: bool = True,
+        changes: Sequence[Change] = (),
     ) -> list[Outcome]:
         """Run several writes in order: independently, or atomically, maybe on conditions (B11).
 
         ``wants_existed``: the receipts tell whether there was a record, which may have to be read
-        first.
+        first. ``changes`` of facts are in the transaction of an atomic batch.
         """
         if atomic:
-            batch = self._atomic_batch
+            batch, wanted = self._atomic_batch, wants_existed
             return await batch.write(
-                events, caller, conditions=conditions, wants_existed=wants_existed
+                events, caller, conditions=conditions, wants_existed=wanted, changes=changes
             )
         loop = asyncio.get_running_loop()
         futures: list[asyncio.Future[Outcome]] = []

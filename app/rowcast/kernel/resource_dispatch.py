@@ -211,12 +211,14 @@ class ResourceDispatch:
         """Call the class's verb, then store the write's changes of facts.
 
         They are stored afterwards, because the class may write any number of events, and may fail
-        after some: then the changes must not apply.
+        after some: then the changes must not apply. A class whose writes are one transaction has
+        them in it.
         """
+        resource.beside = write.changes
         verb = VERB_OF_KIND[write.event.kind]
         await (resource.delete() if verb == "delete" else getattr(resource, verb)(value))
-        if write.changes:
-            await self._keep(write.changes)
+        if resource.beside:
+            await self._keep(resource.beside)
 
     async def _keep(self, changes: Sequence[Change]) -> None:
         future: asyncio.Future[Error | None] = asyncio.get_running_loop().create_future()

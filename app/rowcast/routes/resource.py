@@ -9,12 +9,13 @@ import asyncio
 import inspect
 import logging
 from collections import deque
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Sequence
 from typing import ClassVar, Final, Protocol
 
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, Event
+from rowcast.core.facts import Change
 from rowcast.core.limits import STREAM_ITEMS_MAX
 from rowcast.core.queries import Query
 from rowcast.seams.authorizer import Authorizer
@@ -247,6 +248,9 @@ class Resource:
         """The condition on the record; checked by the verbs of this class when they write."""
         self.sent: Event | None = None
         """The client's event, if this is a write."""
+        self.beside: Sequence[Change] = ()
+        """Changes of facts that are stored after this call, such as the identifier of a PUBLISH of
+        QoS 2; who stores them in the transaction of its own writes empties it."""
         self.receipt: Receipt | None = None
         self.began = ""
         """The topic of background work started by a POST."""

@@ -6,6 +6,7 @@ import json
 import pytest
 
 from mqtt_server import OTHER, Disconnect, Puback, Publish
+from rowcast.core.errors import Code, Error
 from rowcast.features.hooks.hook import Hook
 from rowcast.features.transactions.feature import Transactions
 from rowcast.mqtt.encode import encode
@@ -95,3 +96,27 @@ async def test_a_publish_behind_a_repeated_transaction_comes_after_it_too(world)
     assert [item.packet_id for item in await again.hear()] == [1, 2]
     heard = [(item.topic, json.loads(item.payload)["name"]) for item in watcher.heard()]
     assert heard == [("Dog/1", "moved"), ("Dog/2", "moved"), ("Dog/1", "later")]
+
+
+async def test_a_repeated_transaction_of_qos_2_is_written_once_whenever_the_disk_refuses(world):
+    """B22, D16: its identifier is in its transaction, or a kill between would double it."""
+    peer = await world.connected(properties={"session_expiry_interval": 60})
+    head, commits = world.store.head(), []
+
+    def fault(what):
+        if what == "commit":
+            commits.append(what)
+            if len(commits) > 1:
+                raise Error(Code.BUSY, "the disk is full")
+
+    world.store.fault = fault
+    await peer.ask(transaction(qos=2))
+    world.store.fault = None
+    assert commits == ["commit"]
+    there = await world.killed()
+    Transactions().install(there.kernel)
+    again = await there.connected(clean_start=False, properties={"session_expiry_interval": 60})
+    repeated = Publish("$tx", MOVE.encode(), 2, False, True, 1, None)
+    (pubrec,) = await again.ask(repeated)
+    assert (1, 0) == (pubrec.packet_id, pubrec.reason)
+    assert there.store.head() == head + 2

@@ -56,10 +56,13 @@ class Transaction(Resource):
         events = [item.event for item in writes]
         conditions = [item.condition for item in writes]
         try:
-            outcomes = await kernel.write_all(events, caller, atomic=True, conditions=conditions)
+            outcomes = await kernel.write_all(
+                events, caller, atomic=True, conditions=conditions, changes=self.beside
+            )
         except Error as error:
             index = error.detail.get("index")
             raise at_index(error, index) if isinstance(index, int) else error from None
+        self.beside = ()
         for index, outcome in enumerate(outcomes):
             if isinstance(outcome, Error) and not outcome.message.startswith("nothing was"):
                 raise at_index(outcome, index)
