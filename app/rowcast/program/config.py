@@ -395,6 +395,6 @@ def _misvalued(details: ErrorDetails, winners: Mapping[str, _Given]) -> str:
     """Return what is wrong with a value, and its source."""
     dotted = ".".join(str(part) for part in details["loc"])
     above = [key for key in winners if f"{dotted}.".startswith(f"{key}.")]
-    key = (above or [key for key in winners if key.startswith(f"{dotted}.")])[0]  # a whole section
-    name = key if isinstance(details["loc"][-1], int) else dotted  # one of a list's sections
+    key = (above or [key for key in winners if key.startswith(f"{dotted}.")])[0 if above else -1]
+    name = key if isinstance(details["loc"][-1], int) else dotted if above else f"{dotted}:"
     return f"{winners[key].place}: {name} {mistake(details, Config, secret=key in SECRET)}"

@@ -182,6 +182,20 @@ class Cluster(Section):
         if bool(self.nats) != bool(self.nats_monitors):
             raise ValueError("give both nats and nats_monitors, the addresses of the same servers")
 
+    def _check_addresses(self) -> None:
+        """Refuse addresses of which two nodes would listen at the same: one could not start."""
+        taken = dict[tuple[str, int], str]()
+        for name, address in self.addresses.items():
+            host, port = beside(address)
+            for each in (port - 1, port) if self.starts_nats else (port,):
+                other = taken.setdefault((host.lower(), each), name)
+                if other != name:
+                    raise ValueError(
+                        f"the peers {other!r} and {name!r} would both listen at {host}:{each}: a "
+                        "node uses the next port, too; give nodes of one machine ports that are "
+                        "two or more apart"
+                    )
+
     @model_validator(mode="after")
     def _complete(self) -> "Cluster":
         if not self.name:
@@ -196,6 +210,7 @@ class Cluster(Section):
                 f"a cluster has {may} or {counts[-1]} peers with different names; name all of them"
             )
         self._check_nats()
+        self._check_addresses()
         if self.node not in addresses:
             raise ValueError(f"the node {self.node!r} is none of the peers; name it with --node")
         return self
