@@ -129,6 +129,11 @@ class Frames(asyncio.Protocol):
         if self._transport is not None:
             self._transport.close()
 
+    def cut(self) -> None:
+        """End the connection at once: what was sent waits for nobody."""
+        if self._transport is not None:
+            self._transport.abort()
+
 
 def _refuse(message: bytes) -> None:
     raise Error(Code.INVALID, f"nobody takes a message of {len(message)} bytes")

@@ -47,6 +47,12 @@ LIVES_MAX: Final = 1_000
 until it has its answer; a forgotten one would have to be older than a thousand others."""
 
 
+REPORTS_BYTES_MAX: Final = 16 * 1024 * 1024
+"""Of reports on the tables that wait for a process which takes nothing: hours of those of some
+tables, and minutes of those of thousands. None can be left out, each has what changed. Beyond it
+the connection ends, and the process, when it goes on, begins anew."""
+
+
 class _Life:
     """One life of a node: its last proposal, and its connection."""
 
@@ -75,8 +81,9 @@ class SequencerLinks:
         table_of: TableOf,
         *,
         schema: str = "",
+        reports_bytes_max: int = REPORTS_BYTES_MAX,
     ) -> None:
-        self.committer = committer
+        self.committer, self.reports_bytes_max = committer, reports_bytes_max
         self.store = store
         self.log = appended
         self.schema = schema
@@ -156,7 +163,7 @@ class SequencerLinks:
         """Tell nodes that share the tables how far those are."""
         self.applied = message
         for link in tuple(self.links):
-            link.tell(message)
+            link.report(message)
 
     # -- proposals ---------------------------------------------------------------------------------
 
@@ -200,6 +207,10 @@ class SequencerLink:
         self._life: _Life | None = None
         self.on_close: Callable[[], None] | None = None
         """Called when this side ends the connection."""
+        self.on_cut: Callable[[], None] = _nothing
+        """Called to end it at once, with all that waits to be sent."""
+        self._waiting_reports = 0
+        """How many bytes of reports it was sent since it was full."""
         self.number = 0
         """The number of the last batch that was sent."""
         self._reading = False
@@ -264,6 +275,16 @@ class SequencerLink:
         """Send a message, if it is welcome."""
         if self._open and self._life is not None:
             self._send(message)
+
+    def report(self, message: bytes) -> None:
+        """Send a report on the tables; end the connection where too many wait."""
+        self._waiting_reports = self._waiting_reports + len(message) if self.full else 0
+        if self._waiting_reports > self._links.reports_bytes_max:
+            log.error("a process has taken nothing for long, and its connection ends")
+            self.close()
+            self.on_cut()
+            return
+        self.tell(message)
 
     def offer(self, number: int, message: bytes) -> None:
         """Send the next batch; one that is behind gets it from the log."""

@@ -96,7 +96,7 @@ class Connections:
             self._open.discard(frames)
             link.close()
 
-        link.on_close = frames.close
+        link.on_close, link.on_cut = frames.close, frames.cut
         frames.received, frames.ended, frames.room = link.received, ended, room
 
     def stop(self) -> None:
