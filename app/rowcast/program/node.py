@@ -14,7 +14,7 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
 from rowcast import __version__
 from rowcast.auth.shared_secret import derived
@@ -48,6 +48,8 @@ from rowcast.schema import load_schema
 from rowcast.store.sql_database import file_of
 
 log = logging.getLogger("rowcast.cluster")
+
+T = TypeVar("T")
 
 PAUSE_SECONDS: Final = 0.5
 """After a role that could not begin."""
@@ -105,12 +107,13 @@ class Node:
             return False
         key = bytes.fromhex(derived(cluster.secret, f"link/{cluster.name}"))
         accepting, connecting = _contexts(cluster)
-        while why := await asyncio.to_thread(needs_copy, tables, engine):
+        while why := await self._answer(partial(needs_copy, tables, engine)):
             await self._tell_copying(why)
             if not await self._fetch(engine, partial(fetch_copy, key=key, tls=connecting)):
                 return False
             tables = await asyncio.to_thread(prepare_tables, url, schema.tables)
-        await self._check(tables, engine)
+        if not await self._check(tables, engine):
+            return False
         several, data = len(cluster.peers) > 1, self.config.data
         await asyncio.to_thread(mark, data, cluster.name, engine.epoch, several=several)
         if not self.config.log.archive:
@@ -173,16 +176,32 @@ class Node:
         log.warning("%s", told)
         await self._standing_by.tell(told)
 
-    async def _check(self, tables: Tables, engine: Engine) -> None:
-        """Check that tables can follow; the engine's server goes on, whose vote others need."""
+    async def _answer(self, ask: Callable[[], T]) -> T | None:
+        """Ask the engine until it answers, in a thread; None if this node is to stop meanwhile."""
+        while not self._stopping.is_set():
+            try:
+                return await asyncio.to_thread(ask)
+            except Error as error:
+                if error.code is not Code.BUSY:
+                    raise
+                await self._standing_by.tell(f"this node waits for its log: {error.message}")
+                await self._pause()
+        return None
+
+    async def _check(self, tables: Tables, engine: Engine) -> bool:
+        """Check that tables can follow; the engine's server goes on, whose vote others need.
+
+        Returns False if this node is to stop meanwhile.
+        """
         try:
-            await asyncio.to_thread(check_tables, tables, engine, self.config.data)
+            await self._answer(partial(check_tables, tables, engine, self.config.data))
         except Error as error:
             if error.code is Code.CONFLICT:
                 log.error("%s", error.message)  # noqa: TRY400 - it is raised when it ends
                 await self._standing_by.tell(error.message)
                 await self._stopping.wait()
             raise
+        return not self._stopping.is_set()
 
     async def _open_engine(self, tables: Tables) -> Engine | None:
         waiting = False
