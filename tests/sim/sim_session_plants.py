@@ -330,7 +330,7 @@ SESSION_PLANTS = (
 """Those that the first few seeds notice."""
 
 HIDDEN_PLANTS = {
-    announce_numbers_that_are_not_reserved: (360,),
+    announce_numbers_that_are_not_reserved: (153,),
     save_flights_without_their_groups: (9, 11, 5),
     forget_what_groups_have_open: (150, 159),
     send_pubrel_before_the_release_is_on_disk: (9, 43, 5),
