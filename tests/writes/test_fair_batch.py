@@ -2,6 +2,7 @@
 
 import random
 from collections import deque
+from dataclasses import replace
 
 import pytest
 
@@ -94,6 +95,16 @@ def test_only_those_with_few_are_taken_when_the_others_are_passed_over():
     assert 0 == len(batches.take(100, 100, few=True))
     batch = batches.take(100, 100)
     assert (6, 1, 0) == (len(batch.writes), len(batch.facts_writes), batches.count)
+
+
+def test_a_caller_whose_rights_have_changed_keeps_its_place():
+    """It is another object then, of the same connection: its later writes stay behind."""
+    renewed = replace(ANN, roles=frozenset({"other"}))
+    waiting = [*(write(f"a/{at}", ANN, 40) for at in range(9)), write("later", renewed)]
+    batches = FairBatches(1)
+    assert ["a/0", "a/1", "b"] == take(batches, [*waiting, write("b", BEN)])
+    left = [f"a/{at}" for at in range(2, 9)]
+    assert [*left, "later"] == [topic for _ in range(9) for topic in take(batches)]
 
 
 def test_what_is_left_at_a_topic_is_not_overtaken():

@@ -76,7 +76,8 @@ class FairBatches:
 
     def __init__(self, few_bytes: int) -> None:
         self._few_bytes = few_bytes
-        self._lanes: dict[Caller, _Lane] = {}
+        self._lanes: dict[object, _Lane] = {}
+        """By connection: a caller is another one after a change of its rights."""
         self._facts: deque[tuple[int, FactsWrite]] = deque()
         self._topics: dict[str, list[int]] = {}
         """For each topic with waiting writes: how many came, and how many of them were taken."""
@@ -106,9 +107,9 @@ class FairBatches:
                 unit = _Unit(self._arrivals, writes, places[0], places)
             if lane is None or item.caller is not caller:
                 caller = item.caller
-                lane = self._lanes.get(caller)
+                lane = self._lanes.get(caller.connection)
                 if lane is None:
-                    lane = self._lanes[caller] = _Lane()
+                    lane = self._lanes[caller.connection] = _Lane()
             lane.units.append(unit)
             lane.size += unit.size
             lane.count += len(unit.writes)
