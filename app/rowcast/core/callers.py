@@ -44,6 +44,12 @@ ADMIN: Final = "admin"
 """The role with all rights; it need not be declared."""
 
 
+class _Connection:
+    """What is another one for each connection, and nothing else."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Caller:
     """A user on one connection: compared by identity, so that its writes can be kept in order.
@@ -65,7 +71,7 @@ class Caller:
     issuer: str = ""
     issue: int = 0
     until: float = math.inf
-    connection: object = field(default_factory=object, repr=False)
+    connection: _Connection = field(default_factory=_Connection, repr=False)
     """What stays the same when its rights are renewed: its waiting writes stay in order by it."""
 
 
