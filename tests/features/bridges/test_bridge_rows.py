@@ -210,8 +210,9 @@ async def test_a_stranger_may_change_nothing(broker, folder):
 async def test_l17_where_rules_restrict_only_the_role_admin_makes_a_bridge(broker, folder):
     """It carries what the server may read, so a rule about bridges would be one about all."""
     own = Grants(write=True, administer=True)
-    operator = Caller("olga", own, "http", roles=frozenset({"operator"}))
-    root = Caller("root", own, "http", roles=frozenset({"admin"}))
+    # Not users of the file, whose rights would be looked up when their writes are carried out.
+    operator = Caller("$olga", own, "http", roles=frozenset({"operator"}))
+    root = Caller("$root", own, "http", roles=frozenset({"admin"}))
     async with server(folder, to(broker)) as world:
         event = partial(Event, kind=PUT, payload=b'{"host":"h"}', content_type=JSON, qos=1)
         await world.kernel.write(event("$SYS/brokers/first", retain=True), operator)
