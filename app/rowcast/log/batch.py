@@ -118,7 +118,8 @@ class Batch:
     @property
     def checksum(self) -> int:
         """Its checksum, by which it is told apart from another batch of the same number."""
-        return int.from_bytes(self.data[_CHECKSUM])
+        checksum: int = _HEADER.unpack_from(self.data)[2]
+        return checksum
 
     def content(self, table_of: TableOf) -> Content:
         """Decode the events, changes and operations; raises INVALID for those of no encoder."""
