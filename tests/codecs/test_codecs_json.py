@@ -236,34 +236,6 @@ def test_a_key_that_occurs_twice_is_always_found(pairs, colon):
         assert {key for key, _ in pairs} == set(json_text.decode(text.encode()))
 
 
-@pytest.mark.parametrize(
-    "payload",
-    [
-        b'{"a":1}',
-        b'{ "a" : 1.50, "b":"\\u00e9"}',
-        b' {"a":1}',
-        b"{}",
-        b'{"a":{"$date":"2026-01-02T03:04:05Z"}}',
-        b'{"\\u0024map":{"a":1}}',
-    ],
-)
-def test_a_member_is_written_before_those_of_the_payload(payload):
-    known = json_text.decode(payload)
-    name, item = 'k"', 'x"\\/\u00e9'
-    keyed = {name: item, **known}
-    written = json_text.with_member((name, json_text.text(name)), known, keyed, payload)
-    again = json_text.decode(written)
-    assert (keyed, list(keyed)) == (again, list(again))
-
-
-def test_a_member_leaves_the_others_as_they_are_written():
-    payload = b'{"a": 1.50, "b":"\\u00e9"}'
-    member, given = ("id", b'"id"'), json_text.decode(payload)
-    keyed = {"id": 7, **given}
-    assert b'{"id":7,' + payload[1:] == json_text.with_member(member, given, keyed, payload)
-    assert b'{"a":2.0}' == json_text.with_member(("a", b'"a"'), {"a": 1}, {"a": 2.0}, b'{"a": 1}')
-
-
 class RefusedError(Exception):
     """What ``decode`` must refuse."""
 

@@ -23,7 +23,7 @@ from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from decimal import Decimal
 from types import MappingProxyType
-from typing import Final, cast
+from typing import Final
 
 import orjson
 
@@ -39,7 +39,7 @@ thirteen times a long text. A tenth of a microsecond; where the bytes are kept, 
 _loads: Final = orjson.loads
 _dumps: Final = orjson.dumps
 _OPTIONS: Final = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
-_BRACE, _DOLLAR, _BACKSLASH = b"{$\\"  # as integers: the fast way to ask a payload for one byte
+_DOLLAR, _BACKSLASH = b"$\\"  # as integers: the fast way to ask a payload for one byte
 _DIGITS_TO_ZERO: Final = bytes.maketrans(b"123456789\t\r\n", b"000000000   ")
 _WIDE: Final = b"0" * 19  # 2**63 has nineteen digits
 _WIDE_RUN: Final = re.compile(rb"[0-9]{19,}")
@@ -74,10 +74,6 @@ def encode(value: object) -> bytes:
         raise Error(Code.INVALID, model.SURROGATE) from None
 
 
-Member = tuple[str, bytes]
-"""The name of a member, which may not begin with $, and the name in JSON."""
-
-
 def encode_again(value: object, payload: bytes) -> bytes:
     """Do as ``encode`` with what ``decode`` read from a payload, and perhaps with further members.
 
@@ -87,22 +83,6 @@ def encode_again(value: object, payload: bytes) -> bytes:
     if _may_be_spelled(payload):
         return encode(value)
     return EXACT % _dumps(value, None, _OPTIONS)
-
-
-def with_member(member: Member, given: object, keyed: object, payload: bytes) -> bytes:
-    """Return the JSON of ``keyed``: of an object that was given in a payload, with a member first.
-
-    If the payload has no such member, the others stay as they are written there.
-    """
-    name, text = member
-    rare = type(given) is not dict or not given or payload[0] != _BRACE or _DOLLAR in payload
-    if (
-        rare
-        or name in cast("dict[str, object]", given)
-        or (_BACKSLASH in payload and _may_be_spelled(payload))
-    ):
-        return encode_again(keyed, payload)
-    return b"{%b:%b,%b" % (text, _dumps(cast("dict[str, object]", keyed)[name]), payload[1:])
 
 
 def _may_be_spelled(payload: bytes) -> bool:

@@ -53,7 +53,6 @@ class CompiledTable:
     """A declared table, compiled."""
 
     __slots__ = (
-        "_member",
         "_needing",
         "_restorer",
         "checker",
@@ -80,13 +79,13 @@ class CompiledTable:
         self.decimals = taking(table.attributes)
         """Takes the digits of decimals as written; None if the table declares none."""
         key = table.primary_key
-        self.key = name = key.name if key is not None else None
-        self._member = name or "", json_text.text(name)
+        self.key = key.name if key is not None else None
         self.numbered = key is not None and key.type in {Type.INT, Type.LONG}
         """Whether ids are numbers."""
         self.id_from = len(table.path) + 1 if table.path else 0
         """Where in the topic of a record its id begins."""
-        self.open, self.hides = table.open, table.hides
+        self.open = table.open
+        self.hides = table.hides
         self.reshapes = table.reshapes
         """Whether readers get other values than are stored."""
         self.computed = _computed(table)
@@ -147,8 +146,8 @@ class CompiledTable:
             event.content_type = media_type
             if self.checker.converts:
                 checked = self.spell(checked, media_type)
-            if as_read and event.content_type == JSON:  # only its key is new, or another one
-                event.payload = json_text.with_member(self._member, value, checked, event.payload)
+            if as_read and event.content_type == JSON:  # only its key is new
+                event.payload = json_text.encode_again(checked, event.payload)
             else:
                 event.payload = encode(checked, media_type)
 

@@ -64,8 +64,7 @@ async def write(rest, chance, number):
     if kind == DELETE:
         await rest.delete(path)
     else:
-        sent = json.dumps(value, separators=(",", ":"))  # the log has white space as it was sent
-        await rest.ask(kind.upper(), path, sent.encode())
+        await rest.ask(kind.upper(), path, json.dumps(value).encode())
 
 
 def asked(query, cursor):
