@@ -80,7 +80,7 @@ def encode_again(value: object, payload: bytes) -> bytes:
     Such a value has no type that JSON lacks unless the payload has a spelling, so it need not be
     walked through, which takes longer than to write it. The name of a member may not begin with $.
     """
-    if _may_be_spelled(payload):
+    if _DOLLAR in payload or (_BACKSLASH in payload and _may_be_spelled(payload)):
         return encode(value)
     return EXACT % _dumps(value, None, _OPTIONS)
 
