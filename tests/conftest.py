@@ -9,6 +9,8 @@ import hypothesis
 import pytest
 import uvicorn.server
 
+from amounts import LONG as ALL_SEEDS
+from amounts import amount, few_seeds, spread
 from rowcast.core.compiled import CODE
 from serving import STARTER, Server
 from tracebacks import Tracebacks
@@ -28,7 +30,11 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell has what it runs in the background ignore Ctrl-C, and all that this starts, too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-hypothesis.settings.register_profile("rowcast", deadline=None)  # a busy machine fails no test
+hypothesis.settings.register_profile(
+    "rowcast",
+    deadline=None,  # a busy machine fails no test
+    max_examples=amount(long=100, short=40),
+)
 hypothesis.settings.load_profile("rowcast")
 
 
@@ -65,7 +71,8 @@ LOG_LETTERS = 4000
 
 def pytest_addoption(parser):
     parser.addoption("--cases", type=int, help="run at most so many cases of each test")
-    parser.addoption("--times", type=int, default=200, help="at which the past is compared (M6)")
+    times = amount(long=200, short=60)
+    parser.addoption("--times", type=int, default=times, help="at which the past is compared (M6)")
     parser.addoption("--inputs", type=int, default=2, help="over which jobs are compared (S9)")
 
 
@@ -85,15 +92,22 @@ def _turn(folder):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_generate_tests(metafunc):
-    """Leave out cases of a test that has too many: what stays is spread evenly.
+    """Leave out cases of a test that has too many, by `--cases` or by their seeds.
 
     Here, and not among the items of all cases, which take pytest half a millisecond each to make.
     """
     result = yield
     most, cases = metafunc.config.getoption("cases"), metafunc._calls
-    if most and len(cases) > most:
-        cases[:] = [cases[index * len(cases) // most] for index in range(most)]
+    if cases and "seed" in cases[0].params and not ALL_SEEDS:
+        cases[:] = few_seeds(cases, [_without_seed(case) for case in cases])
+    if most:
+        cases[:] = spread(cases, most)
     return result
+
+
+def _without_seed(case):
+    """Return the other parameters of a case: as text, for a value may have no hash."""
+    return repr([value for name, value in case.params.items() if name != "seed"])
 
 
 def pytest_collection_finish():

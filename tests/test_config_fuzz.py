@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from amounts import amount
 from rowcast.core.errors import Code, Error
 from rowcast.program.config import Config, config_keys, load_config
 
@@ -56,7 +57,7 @@ _YAML = st.recursive(
     st.lists(st.tuples(st.sampled_from(sorted(config_keys())), _YAML), min_size=1, max_size=3),
     st.booleans(),
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=amount(long=100, short=25), deadline=None)
 def test_o1_any_text_of_yaml_is_taken_or_refused_with_a_sentence(lines, in_file):
     """In a file, and in the environment, where lists and maps are YAML too."""
     text = "\n".join(f"{key}: {value}" for key, value in lines)
@@ -84,7 +85,7 @@ _KEYS = sorted(config_keys())
 @pytest.mark.slow
 @given(st.dictionaries(st.sampled_from([*_KEYS, "http", "mqtt.x", "", ".", "a..b"]), _ANYTHING))
 @example({"cluster.tls.certificate": "a.pem"})
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=amount(long=300, short=75), deadline=None)
 def test_whatever_is_set_is_taken_or_refused_with_its_place(given_settings):
     """O1: fuzzed configuration; a mistake is a sentence that names a setting."""
     try:

@@ -28,6 +28,8 @@ LONG = frozenset({
     "test_e2e_staged_sites_cluster.py",
     "test_e2e_staged_workers.py",
     "test_interop_durable_streams.py",
+    "test_pipeline_asof.py",
+    "test_pipeline_cluster.py",
 })  # fmt: skip
 """Their longest tests take 10 to 50 s. None shares its server, so any process may run it."""
 

@@ -11,6 +11,7 @@ from cryptography.x509.oid import NameOID
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from amounts import amount
 from rowcast.auth.certificates import user_of
 from securing import Authority, RawTls
 
@@ -126,7 +127,7 @@ SHAPES = {
 
 @pytest.mark.slow
 @given(st.fixed_dictionaries({}, optional={k: st.lists(v, max_size=3) for k, v in SHAPES.items()}))
-@settings(max_examples=100)
+@settings(max_examples=amount(long=100, short=25))
 def test_anything_that_tls_could_say_names_a_user_or_nobody(certificate):
     said = {name: tuple(value) for name, value in certificate.items()}
     for rule in RULES:

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from amounts import amount
 from rowcast import codecs
 from rowcast.codecs import media_range
 from rowcast.codecs.accept import _rank
@@ -137,7 +138,7 @@ def test_b3_the_offers_may_be_others():
 
 
 @pytest.mark.heavy
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=amount(long=500, short=125), deadline=None)
 @given(st.text() | st.text(alphabet='ab/*;,=q01.+" \\-'))
 def test_bad_input_random_text_gives_a_choice_or_an_error(accept):
     try:

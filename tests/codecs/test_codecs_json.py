@@ -10,6 +10,7 @@ from codec_values import SAMPLE, nested, same, values
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from amounts import amount
 from rowcast.codecs import json_text, model
 from rowcast.core.errors import Code, Error
 
@@ -147,7 +148,7 @@ def test_bad_input_truncated_at_every_byte():
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=amount(long=300, short=75), deadline=None)
 @given(values)
 def test_what_was_read_is_written_again_as_any_value(value):
     """Also where a payload has spellings, and with another member."""
@@ -160,7 +161,7 @@ def test_what_was_read_is_written_again_as_any_value(value):
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=amount(long=300, short=75), deadline=None)
 @given(values)
 def test_what_was_taken_before_is_read_again_as_at_first(value):
     payload = json_text.encode(value)
@@ -184,7 +185,7 @@ def is_of_the_model(value):
 
 
 @pytest.mark.heavy
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=amount(long=500, short=125), deadline=None)
 @given(st.binary() | st.text(alphabet='{}[]",:$datemp0123456789.eE-+ \n\\u').map(str.encode))
 def test_bad_input_random_bytes_give_a_value_or_an_error(payload):
     try:
@@ -201,7 +202,7 @@ def test_what_is_no_json_is_seen_at_its_beginning(payload):
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=amount(long=300, short=75), deadline=None)
 @given(values, st.data())
 def test_bad_input_one_byte_changed(value, data):
     payload = bytearray(json_text.encode(value))
@@ -223,7 +224,7 @@ members = st.lists(
 
 
 @pytest.mark.slow
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=amount(long=500, short=125), deadline=None)
 @given(members, st.sampled_from([":", " :", ": ", "\t:\n"]))
 def test_a_key_that_occurs_twice_is_always_found(pairs, colon):
     """The cheap looks err towards suspicion only."""
@@ -269,7 +270,7 @@ MEMBERS = st.tuples(NAMES, SPACE, st.just(":"), SPACE, SCALARS, SPACE).map("".jo
 
 
 @pytest.mark.slow
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=amount(long=1000, short=250), deadline=None)
 @given(st.lists(MEMBERS, max_size=3).map(lambda some: "{" + ",".join(some) + "}"))
 def test_equal_names_and_wide_integers_are_seen_in_flat_objects(text):
     try:

@@ -10,6 +10,7 @@ from codec_values import SAMPLE, nested, same, values
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from amounts import amount
 from rowcast.codecs import messagepack, model
 from rowcast.core import limits
 from rowcast.core.errors import Code, Error
@@ -124,7 +125,7 @@ def test_bad_input_truncated_at_every_byte():
 
 
 @pytest.mark.slow
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=amount(long=1000, short=250), deadline=None)
 @given(
     st.binary() | st.lists(st.sampled_from([*range(0x80, 0xE0), 0, 0x61]), min_size=1).map(bytes)
 )
@@ -136,7 +137,7 @@ def test_bad_input_random_bytes_give_a_value_or_an_error(payload):
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=amount(long=300, short=75), deadline=None)
 @given(values, st.data())
 def test_bad_input_one_byte_changed(value, data):
     payload = bytearray(messagepack.encode(value))

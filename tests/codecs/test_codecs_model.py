@@ -11,6 +11,7 @@ import pytest
 from codec_values import SAMPLE, Dice, nested, same, values
 from hypothesis import given, settings
 
+from amounts import amount
 from rowcast import codecs
 from rowcast.codecs import model
 from rowcast.core import limits
@@ -42,7 +43,7 @@ def test_a19_ten_thousand_values_are_equal_across_all_nine_pairs():
 
 
 @pytest.mark.slow
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=amount(long=500, short=125), deadline=None)
 @given(values)
 def test_a19_values_are_equal_across_all_nine_pairs(value):
     check_all_pairs(value)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from amounts import amount
 from rowcast.core.conditions import (
     EVERYTHING,
     ID_PATH,
@@ -312,7 +313,7 @@ def rule_value(value):
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=amount(long=150, short=37), deadline=None)
 @given(TREES)
 def test_a_query_and_a_rule_are_two_spellings_of_one_tree(where):
     assert where == parse_query(url(where), TABLE).where

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from amounts import amount
 from rowcast.core.claims import CLIENT, USER
 from rowcast.core.patterns import filled
 from rowcast.core.right_limits import RULE_PATTERNS_MAX
@@ -46,7 +47,7 @@ def by_definition(rules, combining, topic):
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=amount(long=150, short=37), deadline=None)
 @given(st.lists(RULES, max_size=4), st.sampled_from(Combining))
 def test_the_deciding_rule_is_that_of_the_definition(rules, combining):
     made = bound(rules, combining)
@@ -55,7 +56,7 @@ def test_the_deciding_rule_is_that_of_the_definition(rules, combining):
         assert expected is made.deciding("read", topic.split("/"))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=amount(long=150, short=37), deadline=None)
 @given(RULES, FILTERS)
 def test_a_rule_covers_overlaps_or_divides_a_filter(rule, text):
     one = BoundRule(rule, rule.patterns(lambda _: None))

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from peers import client
 from random_packets import publishes
 
+from amounts import amount
 from rowcast.core.limits import MQTT_ALIAS_IDLE_FACTOR, MQTT_ALIASES_SENT_MAX
 from rowcast.mqtt.aliases import Aliases, alias_frame, alias_parts
 from rowcast.mqtt.encode import encode, publish_head_tail
@@ -94,7 +95,7 @@ def written(packet, number, known):
 
 
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=amount(long=100, short=25), deadline=None)
 @given(st.integers(0, 5), st.lists(publishes(5), max_size=20))
 def test_a_client_gets_back_every_topic(maximum, packets):
     """MQTT 5, 3.3.2.3.4: our own client, which refuses an alias over its maximum or not set."""

@@ -12,6 +12,7 @@ from packets import ROWS
 from peers import decode
 from random_packets import alone, to_client, to_server
 
+from amounts import amount
 from rowcast.core.plain_value import PlainValue
 from rowcast.mqtt.encode import encode
 from rowcast.mqtt.packets import Connect, Disconnect, Publish, Subscribe, Will
@@ -116,7 +117,7 @@ def test_it_writes_what_we_read(row):
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=amount(long=300, short=75), deadline=None)
 @given(to_server(5) | to_client(5) | alone(5))
 def test_any_packet_comes_back_through_it(packet):
     """What we write it reads, and what it writes we read, with nothing lost on the way."""

@@ -7,14 +7,15 @@ from packets import ROWS
 from peers import client, decode, peer_for, server
 from random_packets import alone, to_client, to_server, with_version
 
+from amounts import amount
 from rowcast.mqtt.encode import encode
 from rowcast.mqtt.properties import _BY_NAME
 from rowcast.mqtt.violations import Violation
 
 pytestmark = pytest.mark.slow
 
-FEW = settings(max_examples=150, deadline=None)
-MANY = settings(max_examples=300, deadline=None)
+FEW = settings(max_examples=amount(long=150, short=37), deadline=None)
+MANY = settings(max_examples=amount(long=300, short=75), deadline=None)
 
 
 @FEW

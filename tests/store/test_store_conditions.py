@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from random_values import CONDITIONS, DOG_VALUES, PATHS, SCALARS, WORDS
 from store_cases import DOG, OPEN, TABLES, Writer
 
+from amounts import amount
 from rowcast.core.claims import bind, claims_of
 from rowcast.core.conditions import (
     EVERYTHING,
@@ -67,7 +68,9 @@ def fill(store, table, values):
 
 
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=amount(long=100, short=25), deadline=None, suppress_health_check=list(HealthCheck)
+)
 @given(
     table=st.sampled_from([DOG, OPEN]),
     values=st.lists(DOG_VALUES, min_size=1, max_size=6),

@@ -15,6 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from random_values import ANYTHING, BLOBS, DOG_VALUES, NAMES, SCALARS, SORTS, WHERE, WORDS
 from store_cases import DOG, NUMBER, OPEN, ROOT, TABLES, Writer, all_seen
 
+from amounts import amount
 from memory_store import MemoryStore
 from rowcast.core.errors import Error
 from rowcast.core.events import DELETE, MESSAGE, MISSING, PATCH, PUT
@@ -47,7 +48,9 @@ def pair(tmp_path_factory):
     stores[1].close()
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=amount(long=200, short=50), deadline=None, suppress_health_check=list(HealthCheck)
+)
 @given(
     table=st.sampled_from([DOG, OPEN]),
     values=st.lists(DOG_VALUES, min_size=1, max_size=8),

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from amounts import amount
 from asgi import asgi
 
 pytestmark = pytest.mark.slow
@@ -81,7 +82,7 @@ def rest():
 
 
 @settings(
-    max_examples=500,
+    max_examples=amount(long=500, short=125),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from amounts import amount
 from asgi import asgi
 from rowcast.codecs import encode
 from rowcast.core.callers import ALL, Caller
@@ -25,7 +26,7 @@ IDS = st.text(st.characters(blacklist_categories=("Cs",), blacklist_characters="
 
 
 @settings(
-    max_examples=150,
+    max_examples=amount(long=150, short=37),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

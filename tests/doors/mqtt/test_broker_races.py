@@ -9,6 +9,7 @@ import random
 
 import pytest
 
+from amounts import amount
 from mqtt_server import (
     Connack,
     Connect,
@@ -24,7 +25,7 @@ from mqtt_server import (
     Unsubscribe,
 )
 
-SEEDS = (range(60), pytest.param(range(60, 220), marks=pytest.mark.slow))
+SEEDS = (range(60), pytest.param(range(60, amount(long=220, short=120)), marks=pytest.mark.slow))
 LASTING = {"session_expiry_interval": 3600}
 FILTERS = ("t/#", "t/1", "t/+", "other")
 STEPS = 60

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from archiving_server import FILTERS, Archiving, define, happen, ranges, written
 
+from amounts import amount
 from build import ANN
 from rowcast.core.topics import TopicFilter
 from rowcast.features.archive.archive_index import ArchiveIndex
@@ -104,7 +105,7 @@ async def test_m2_threads_read_whole_pages_while_files_are_written(tmp_path):
     threads = [threading.Thread(target=read, args=(seed,)) for seed in range(3)]
     for thread in threads:
         thread.start()
-    for _ in range(250):
+    for _ in range(amount(long=250, short=100)):
         await happen(chance, (room,))
         heads[0] = store.head()
         if chance.random() < 0.3:
