@@ -255,6 +255,7 @@ def test_every_peer_can_be_started() -> None:
     assert {peer for case in CASES for peer in case.peers} == set(STARTERS)
 
 
+@pytest.mark.heavy
 def test_what_was_declined_of_retained_messages_can_be_measured(tmp_path, capsys, monkeypatch):
     """E32: `scripts/retained index` on a small number; each way finds the same messages."""
     monkeypatch.setattr(sys, "argv", ["scripts/retained", "index", "--count", "2000"])

@@ -4,6 +4,8 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 
+import pytest
+
 from house import CODE, STARTED_BY_NAME, Source, assigned, expect_none, sources
 
 FOR_TESTS = {
@@ -60,10 +62,12 @@ def _defined(tree: ast.Module) -> Iterator[tuple[str, int]]:
             yield name, node.lineno
 
 
+@pytest.mark.heavy
 def test_no_dead_module():
     expect_none(list(dead_modules(sources(*CODE))))
 
 
+@pytest.mark.heavy
 def test_no_unused_public_name():
     expect_none(list(unused_names(sources(*CODE))))
 

@@ -317,6 +317,7 @@ def test_files_are_written_to_volumes_only():
     assert {str(config.schema_file.parent), str(config.users_file.parent)} == read_only
 
 
+@pytest.mark.heavy
 def test_a_pod_has_volumes_that_are_there_and_large_enough():
     [claim] = manifest("StatefulSet")["spec"]["volumeClaimTemplates"]
     volumes = {item["name"]: item for item in pod()["volumes"]}

@@ -85,6 +85,7 @@ def test_the_image_installs_the_wheel_that_the_command_makes(package, tmp_path):
     assert [file.read_bytes() for file in package] == [file.read_bytes() for file in again]
 
 
+@pytest.mark.heavy
 def test_the_wheel_has_no_server_and_says_what_it_needs(package):
     with zipfile.ZipFile(package[0]) as wheel:
         names = set(wheel.namelist())

@@ -206,6 +206,7 @@ def resource_imports(source: Source) -> Iterator[str]:
 CHECKS = (upward_imports, impure_imports, leaks, environment_reads, second_matchers)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_every_room_keeps(check):
     expect_none([complaint for source in sources(*ROOMS) for complaint in check(source)])
@@ -227,6 +228,7 @@ def test_every_room_has_a_floor():
     assert set() == {room for room in rooms if floor_of(room) is None}
 
 
+@pytest.mark.heavy
 def test_the_kernel_and_features_are_tied_no_more():
     found = ties()
     assert {} == {pair: count for pair, count in found.items() if count > TIES[pair]}

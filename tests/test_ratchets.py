@@ -66,6 +66,7 @@ REQUESTS = {
 }
 
 
+@pytest.mark.heavy
 @pytest.mark.skipif(
     sys.version_info[:2] != (3, 11) or sys.gettrace() is not None,
     reason="newer Pythons call no function for a comprehension; coverage counts its own calls",
@@ -92,6 +93,7 @@ async def test_messages_of_qos_2_cost_no_more_calls(session):
     assert found.total() <= EXACTLY_ONCE[session], f"{found.total()} calls:\n{shown}"
 
 
+@pytest.mark.heavy
 async def test_calls_are_counted_on_the_threads_of_the_server_too(tmp_path):
     """The ratchet would be blind to the writer's thread otherwise."""
     counter = calls.Calls()

@@ -56,6 +56,7 @@ def test_a_pace_needs_no_whole_recording():
     assert [0, 0.5] == [at for at, _ in itertools.islice(due(endless, 1, 2), 2)]
 
 
+@pytest.mark.heavy
 def test_the_installed_readings_are_found_and_whole():
     assert 26_115 == len(read(find_data()))
 

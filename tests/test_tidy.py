@@ -335,6 +335,7 @@ def _name(rule: Rule) -> str:
     return rule.__name__
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("rule", EVERYWHERE, ids=_name)
 def test_everywhere_no(rule):
     expect_none(_complaints(rule, sources(*CODE, "tests")))

@@ -159,6 +159,7 @@ async def test_c23_a_commit_follows_each_transaction(rows):
     assert told[-1]["position"] == heard[-1].cursor == asked.cursor
 
 
+@pytest.mark.heavy
 async def test_m4_values_come_as_often_as_asked(program, rows):
     """M4: the newest value comes, and all others are counted; by both clients."""
     async with aclosing(rows.subscribe("Dog/#", start="new", conflate="10ms")) as events:
@@ -206,6 +207,7 @@ async def test_the_formats_give_one_value(program, name):
         assert 422 == wrong.value.status
 
 
+@pytest.mark.heavy
 async def test_it_goes_on_over_a_restart_without_loss_or_repeats(tmp_path):
     """O10: 0 lost, 0 doubled; what happened meanwhile comes from the log."""
     states, waiting = [], asyncio.Event()

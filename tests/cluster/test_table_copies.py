@@ -40,6 +40,7 @@ def database(tmp_path):
     return file
 
 
+@pytest.mark.heavy
 async def test_what_was_sent_is_what_comes(tmp_path, database):
     copies, taker = TableCopies(database), Taker()
     copies.begin(taker)

@@ -117,6 +117,7 @@ def test_a_rule_that_means_nothing_says_why(text, words):
     assert words in str(unreadable.value)
 
 
+@pytest.mark.heavy
 def test_any_text_is_a_rule_or_refused():
     """Fuzzed: nothing else comes out of it."""
     dice = random.Random(7)

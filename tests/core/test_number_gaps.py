@@ -1,11 +1,14 @@
 """Gaps in the numbers of the log: how many numbers between two places no event has."""
 
+import pytest
+
 from rowcast.core.number_gaps import GAPS_MAX, NumberGaps
 
 SOME = NumberGaps([(1, 100), (104, 200)])
 """Events 1, 101 to 104, and from 201."""
 
 
+@pytest.mark.heavy
 def test_numbers_without_events_are_counted_between_any_two_places():
     has = [1, *range(101, 105), *range(201, 300)]
     for after in range(300):

@@ -181,6 +181,7 @@ class TestCrashes(LocalCases):
         self.leave(place, place.files()[-1].read_bytes()[:-5])
         assert place.start().head == Head(1, 1)
 
+    @pytest.mark.heavy
     def test_kill_loses_nothing_that_was_acknowledged(self, tmp_path):
         """A process that is killed at any moment leaves all that it told of."""
         program = (

@@ -109,6 +109,7 @@ def test_a_client_gets_back_every_topic(maximum, packets):
     assert received == packets
 
 
+@pytest.mark.heavy
 @settings(max_examples=50, deadline=None)
 @given(publishes(5), st.integers(1, 65_535), st.booleans())
 def test_another_codec_reads_the_same_alias(packet, number, known):

@@ -144,6 +144,7 @@ def accepted(seed):
         return None
 
 
+@pytest.mark.heavy
 def test_it_takes_what_we_take():
     """D61: of damaged packets none is taken here that it refuses, and both mean the same."""
     cases = [case for seed in range(6_000) if (case := accepted(seed)) is not None]

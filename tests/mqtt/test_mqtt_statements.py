@@ -64,6 +64,7 @@ def exists(name: str) -> bool:
     return f"test_{function}" in functions(place)
 
 
+@pytest.mark.heavy
 @EACH
 def test_its_tests_exist(version):
     missing = [

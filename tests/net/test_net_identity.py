@@ -185,6 +185,7 @@ def self_signed(folder, algorithm="rsa:2048", *options):
     return key, certificate
 
 
+@pytest.mark.heavy
 def test_a_certificate_for_clients_only_is_doubted(tmp_path):
     """Its purpose is not that of a server; clients that check refuse it."""
     key, certificate = self_signed(tmp_path, "rsa:2048", "-addext", "extendedKeyUsage=clientAuth")

@@ -61,6 +61,7 @@ def test_a_call_runs_in_a_process_that_the_first_one_starts(workers):
     assert os.getpid() != first == call(pool, os.getpid)
 
 
+@pytest.mark.heavy
 def test_it_gives_way_to_the_server(workers):
     mine = os.getpriority(os.PRIO_PROCESS, 0)
     less = min(mine + 3, NICE_MAX)
@@ -93,6 +94,7 @@ def test_a_bug_of_a_function_is_raised_with_its_place_and_the_child_goes_on(work
     assert child == call(pool, os.getpid)
 
 
+@pytest.mark.heavy
 def test_a_child_killed_in_the_middle_of_a_call_is_replaced_and_the_call_repeated(
     workers, tmp_path
 ):
@@ -121,6 +123,7 @@ def test_a_call_that_takes_too_long_ends_its_child(workers):
     assert [] == pool.pids
 
 
+@pytest.mark.heavy
 def test_a_child_without_calls_ends_and_the_next_call_starts_another(workers):
     pool = workers(idle_seconds=0.05)
     first = call(pool, os.getpid)
@@ -151,6 +154,7 @@ async def test_who_no_longer_waits_is_told_nothing_and_the_next_one_is(workers):
     assert task.cancelled()
 
 
+@pytest.mark.heavy
 def test_as_many_run_at_once_as_there_are_children(workers):
     pool = workers(2)
     until(lambda: 2 == len({call.result() for call in [pool.submit(slowly) for _ in range(4)]}))

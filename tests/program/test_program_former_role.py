@@ -5,6 +5,8 @@ import gc
 import weakref
 from contextlib import suppress
 
+import pytest
+
 from rowcast.log.log import fenced
 from rowcast.mqtt.packets import Will
 from serving import application, until
@@ -42,6 +44,7 @@ async def former_role(folder):
     return found
 
 
+@pytest.mark.heavy
 async def test_nothing_of_a_role_stays_that_could_not_store_what_it_had(tmp_path):
     """Groups tried to be saved again for ever, and wills waited with all that they belong to."""
     found = await former_role(tmp_path)

@@ -76,6 +76,7 @@ REQUESTS = [
 ]
 
 
+@pytest.mark.heavy
 async def test_http_is_refused(closed):
     url = f"http://127.0.0.1:{closed.http_port}"
     found = {}
@@ -122,6 +123,7 @@ async def test_a_websocket_is_closed_before_any_command(closed):
     assert [4403] * 9 == codes
 
 
+@pytest.mark.heavy
 async def test_mqtt_is_refused(closed):
     def asked():
         with Mqtt(closed.mqtt_port) as client:
@@ -139,6 +141,7 @@ async def test_mqtt_is_refused(closed):
     assert ([Reason.NOT_AUTHORIZED] * 13, False) == (found, heard)
 
 
+@pytest.mark.heavy
 async def test_a_session_of_before_is_given_nothing(closed):
     def resumed():
         with Mqtt(closed.mqtt_port, client_id="away", properties=KEPT, clean_start=False) as client:
@@ -149,6 +152,7 @@ async def test_a_session_of_before_is_given_nothing(closed):
     assert (Disconnect, Reason.NOT_AUTHORIZED) == (type(farewell), farewell.reason)
 
 
+@pytest.mark.heavy
 async def test_the_server_itself_is_refused(closed):
     """A feature that writes by itself is no exception."""
     with pytest.raises(Error) as refused:

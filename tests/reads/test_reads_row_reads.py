@@ -306,6 +306,7 @@ QUERIES = (
 SORTS = ("", "sort(id)", "sort(-id)", "sort(-timestamp)", "sort(-payload.n)", "sort(topic,-qos)")
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("seed", range(12))
 async def test_rows_are_the_events_of_the_log(room, seed):
     """F3: paged in any order, rows are what a query means of the branch's events; twice counted."""

@@ -58,6 +58,7 @@ NOTICED_BY = {
 """The seeds that noticed a mistake soonest when it was last looked for; the others are 0."""
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("seed", range(QUICK))
 def test_every_promise_is_kept(seed):
     run(seed)
@@ -69,6 +70,7 @@ def test_every_promise_is_kept_on_more_seeds(seed):
     run(seed)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("seed", range(5))
 def test_every_promise_is_kept_while_the_clock_leaps(seed):
     """P6: by more than a year, both ways, for less than is believed."""
@@ -102,6 +104,7 @@ def test_a_seed_is_a_replay_in_another_process():
     assert run(3)[0][:16] in digests.pop()
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "plant", (*PLANTS, *SESSION_PLANTS, *JOURNAL_PLANTS), ids=lambda plant: plant.__name__
 )

@@ -34,6 +34,7 @@ NOTICED_BY = {
 """The seeds that noticed a mistake when it was last looked for, tried first."""
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("seed", range(QUICK))
 def test_readers_of_a_shared_archive_get_every_event(seed):
     events, trims, read, _files, gone = run(seed)
@@ -47,6 +48,7 @@ def test_readers_of_a_shared_archive_get_every_event_on_more_seeds(seed):
     run(seed)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("seed", AGED)
 def test_readers_are_told_of_what_was_too_old_for_a_shared_archive(seed):
     """Whichever node removed it, and nothing else is gone."""
@@ -59,6 +61,7 @@ def test_readers_are_told_of_what_was_too_old_on_more_seeds(seed):
     run(seed, keep_seconds=KEPT_SECONDS)
 
 
+@pytest.mark.heavy
 def test_a_run_of_an_archive_is_a_replay():
     assert run(1) == run(1)
 

@@ -38,6 +38,7 @@ def test_nodes_keep_every_promise(seed):
     assert events >= acknowledged > 0
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("seed", range(QUICK))
 def test_nodes_show_all_of_a_large_result_or_nothing(seed):
     """M5: who numbers dies, is paused or replaced in the middle; who follows begins anew."""

@@ -278,6 +278,7 @@ def test_facts_of_a_result_are_seen_with_it_and_newer_ones_after_it(stores):
     assert writes.states("gone/") == [("gone/1", f"Dog/{key}", b"staged") for key in ("b", "c")]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("moves", range(6))
 def test_a_fact_that_is_written_while_those_of_a_result_are_moved_stays(stores, moves):
     writes, reads = stores

@@ -32,6 +32,7 @@ def filters(rng, table):
             continue
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("bushy", [False, True])
 @pytest.mark.parametrize("table", [None, DOG], ids=["topics", "table"])
 @pytest.mark.parametrize("seed", [1, 2])

@@ -58,6 +58,7 @@ def fill(store, values, table=TABLE):
     store.commit([*events, *(writer.value(table, str(n), one) for n, one in enumerate(values))])
 
 
+@pytest.mark.heavy
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     values=st.lists(VALUES, min_size=1, max_size=8),

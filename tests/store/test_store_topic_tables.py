@@ -266,6 +266,7 @@ def answers(store):
     return found
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("seed", range(12))
 def test_random_steps_do_the_same_as_in_memory(tmp_path, seed):
     dice = random.Random(seed), random.Random(seed)

@@ -101,6 +101,7 @@ async def test_no_interleaving_of_a_write_and_a_subscribe_loses_or_doubles(seeds
         await interleave(seed, CALM, 12, limits=SMALLEST)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("seeds", THOUSANDS)
 async def test_no_interleaving_of_filters_loses_or_doubles(seeds):
     for seed in seeds:

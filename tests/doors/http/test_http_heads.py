@@ -341,6 +341,7 @@ async def test_an_offer_of_another_protocol_takes_no_body_away(name, length):
     assert answer.endswith(b"\r\n\r\nGET:")
 
 
+@pytest.mark.heavy
 async def test_many_offers_at_once_are_all_answered():
     async with connected(application=told_body) as (reader, writer):
         writer.write((b"PUT / HTTP/1.1\r\n" + HTTP2 + OFFERING["a length"]) * 2_000 + NEXT)

@@ -36,6 +36,7 @@ async def test_a_reader_goes_on_after_its_cursor(doors, how):
     assert [4, 5, 6, 7, 8, 9] == values
 
 
+@pytest.mark.heavy
 async def test_a_cut_after_any_event_is_continued_without_gap_or_double(doors):
     """C9: of 200 events, cut after each."""
     await doors.write("Dog/0")
@@ -113,6 +114,7 @@ async def test_the_last_events_come_first(doors, url, numbers):
     assert numbers == values
 
 
+@pytest.mark.heavy
 async def test_the_last_events_of_a_table_are_found_among_those_of_others(doors):
     """C24: the numbers of a quiet table lie far apart."""
     await doors.writes(5, "Cat/1")

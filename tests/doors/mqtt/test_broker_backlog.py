@@ -239,6 +239,7 @@ async def test_drops_add_up_over_several_absences(later):
     assert {5, 6, 12}.isdisjoint(told)
 
 
+@pytest.mark.heavy
 async def test_a_session_without_a_bound_keeps_what_the_log_keeps():
     world = bounded(OLDEST, most=0)
     await away(world, "a")

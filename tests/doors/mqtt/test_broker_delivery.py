@@ -173,6 +173,7 @@ async def test_what_is_not_logged_is_dropped_and_counted(plain_world):
     assert b'"count":500' in gap.payload
 
 
+@pytest.mark.heavy
 async def test_the_healthy_do_not_wait_for_the_stopped(world):
     """D22: one that does not read costs the others nothing."""
     stopped = await world.subscribed("#", client_id="stopped")

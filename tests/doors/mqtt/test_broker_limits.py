@@ -283,6 +283,7 @@ async def turns_until(condition):
         await asyncio.sleep(0)
 
 
+@pytest.mark.heavy
 async def test_k6_many_filters_leave_others_their_turns(make):
     """L11: in one SUBSCRIBE or in many, they are begun some at a time, and answered as asked."""
     world = make(subscriptions_max=1_450)

@@ -204,6 +204,7 @@ async def test_m2_a_time_is_found_by_the_ends_of_files(make):
     again.close()
 
 
+@pytest.mark.heavy
 async def test_m2_a_large_footer_is_read_whole(make):
     world = make(keep=5, step=1_000, tail_bytes=100)
     await written(world, 60)
@@ -272,6 +273,7 @@ async def test_m2_a_damaged_copy_is_fetched_again_by_the_next_read(make):
     world.close()
 
 
+@pytest.mark.heavy
 async def test_m2_files_are_merged_although_a_copy_of_one_is_damaged(make):
     world = make(keep=5, file_bytes=0)
     numbers = await written(world, 40)
@@ -361,6 +363,7 @@ async def test_m2_a_bucket_that_is_not_there_is_no_empty_archive(variables, monk
         place.folders()
 
 
+@pytest.mark.heavy
 async def test_m2_what_another_node_has_removed_leaves_the_cache(make):
     """A node that follows keeps no copy of what is too old, or merged."""
     world = make(keep=5, file_bytes=0)

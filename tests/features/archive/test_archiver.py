@@ -33,6 +33,7 @@ class Faulty(ParquetFiles):
         super().write(path, rows, facts)
 
 
+@pytest.mark.heavy
 async def test_m2_only_what_is_in_a_file_is_trimmed_and_files_are_few(tmp_path):
     world = Archiving(tmp_path, keep=5)
     assert [*range(1, 101)] == await written(world, 100)

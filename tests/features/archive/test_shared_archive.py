@@ -49,6 +49,7 @@ def shared(folder, place, first):
     return world
 
 
+@pytest.mark.heavy
 async def test_m2_nodes_whose_parts_have_other_numbers_share_their_files(tmp_path):
     """Who takes over goes on where the other one ended; each reads all, under its own numbers."""
     place = DiskPlace(tmp_path / "shared")

@@ -38,6 +38,7 @@ def said(world, topic):
     return [event.payload for event in events if event.topic == topic]
 
 
+@pytest.mark.heavy
 async def test_what_is_sent_twice_arrives_once(folders, monkeypatch):
     """M8, H26: the place is never saved, and everything is sent again, three times."""
     async with server(folders[1]) as cloud, server(folders[0], change=saving(1e9)) as edge:

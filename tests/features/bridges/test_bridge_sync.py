@@ -123,6 +123,7 @@ async def test_other_topics_begin_with_what_there_is_too(folders):
         assert b"1" == (await record(south, "u/1"))[0]
 
 
+@pytest.mark.heavy
 async def test_after_a_cut_both_sites_have_the_newest_and_the_loser_is_a_row(folders):
     """K3, K5: each site goes on alone; what is stored with the decision survives a restart."""
     async with site(folders[1]) as south:

@@ -140,6 +140,7 @@ async def test_e16_who_returns_holds_what_rest_answers(tmp_path, seed, most):
     assert (resets > 0) == (most == 3)
 
 
+@pytest.mark.heavy
 async def test_e16_a_returning_reader_gets_the_ends_only(tmp_path):
     """E16: the deletions, what was written last, a gap and the mark; nothing that is unchanged."""
     async with (
@@ -203,6 +204,7 @@ async def refused(call):
     return caught.value
 
 
+@pytest.mark.heavy
 async def test_a_table_that_does_not_compact_begins_anew(tmp_path):
     async with (
         application(tmp_path, SCHEMA, SETTINGS, features()) as program,
@@ -352,6 +354,7 @@ async def test_e16_a_range_has_the_newest_event_of_each_key_beyond_the_history(t
         assert 410 == (await refused(rows.get("Stay/0", f"asof={first}"))).status
 
 
+@pytest.mark.heavy
 async def test_e16_a_table_declared_for_a_first_level_compacts_its_topics(tmp_path):
     """E16: of undeclared topics the retained messages stay; a declared level keeps every end."""
     schema = 'type Home @table(maxCount: 2, compact: ["topic"]) @export(name: "home")'

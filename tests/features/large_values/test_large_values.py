@@ -339,6 +339,7 @@ type Order @table @export @auth(read: "total > 1") @alarm(name: "much", when: "t
 """
 
 
+@pytest.mark.heavy
 async def test_a9_a_large_record_has_its_computed_values():
     """A9: checked in another process, which has no formulas, and encoded in this one."""
     room = Server(parse_schema(COMPUTING).tables)

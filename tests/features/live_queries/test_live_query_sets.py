@@ -43,6 +43,7 @@ async def test_m3_a_window_is_the_first_records_of_rest(seed):
     await run_case(seed, writes=40, cuts=8, window=True)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("seed", range(10))
 async def test_m3_a_window_of_selected_parts_is_that_of_rest(seed):
     """M3: the order may be by what is not selected."""

@@ -302,6 +302,7 @@ async def test_m3_a_write_beside_all_windows_touches_none(hot):
 # -- sessions --------------------------------------------------------------------------------------
 
 
+@pytest.mark.heavy
 async def test_m3_p2_others_have_their_turn_while_a_window_is_read():
     """M3, P2: where most is withheld, a hundred thousand records are read for ten."""
     server = Rightful(features=[LiveQueriesOfTables()])
@@ -315,6 +316,7 @@ async def test_m3_p2_others_have_their_turn_while_a_window_is_read():
     server.kernel.close(reader)
 
 
+@pytest.mark.heavy
 async def test_m3_p2_others_have_their_turn_while_a_window_is_put_back(hot):
     """M3, P2: ten thousand records may have been written since its reader left."""
     since = hot.server.committer.announced

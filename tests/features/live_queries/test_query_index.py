@@ -35,6 +35,7 @@ def random_value(chance, checker, table):
             continue
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("seed", range(20))
 def test_m3_every_query_that_matches_is_found(seed):
     """M3: whatever queries came and went before."""
@@ -58,6 +59,7 @@ def test_m3_every_query_that_matches_is_found(seed):
         assert found <= queries.keys(), "it is removed"
 
 
+@pytest.mark.heavy
 def test_m3_what_is_found_does_not_grow_with_the_queries_that_do_not_match():
     """M3: equalities, ranges, prefixes, alternatives; each of a thousand."""
     index = QueryIndex()

@@ -189,6 +189,7 @@ def test_at_the_end_what_is_true_is_written_at_once(world):
     assert ("2", []) == (world.disk.texts["a"], world.loop.due())
 
 
+@pytest.mark.heavy
 @settings(deadline=None)
 @given(
     st.lists(

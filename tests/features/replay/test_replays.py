@@ -43,6 +43,7 @@ async def test_m6_a_replay_has_what_a_live_client_recorded(door, seed):
             assert end == it.head, "a replay writes nothing"
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("seed", range(SEEDS))
 async def test_m6_the_records_of_a_random_moment_are_those_of_asof(seed):
     """M6: at times and at cursors, by each door."""

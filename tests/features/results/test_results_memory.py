@@ -72,6 +72,7 @@ def topics(count):
     return [f"Dog/d{number:04}" for number in range(count)]
 
 
+@pytest.mark.heavy
 async def test_m5_no_more_topics_of_a_result_are_in_memory_than_a_bound(world, tmp_path):
     bounds = ChangeBounds(held_bytes=HELD)
     made = Changes(world.room.kernel, Author("hourly", "", ANN), bounds, str(tmp_path))
@@ -112,6 +113,7 @@ async def test_m5_names_of_own_records_are_written_a_few_at_a_time(world):
     assert (receipt.removed, world.own(), world.names()) == (880, [], {})
 
 
+@pytest.mark.heavy
 async def test_m5_a_result_with_the_same_keys_writes_no_names(world):
     await world.write(many(300), replace=True)
     names = world.facts("result-names/")
@@ -120,6 +122,7 @@ async def test_m5_a_result_with_the_same_keys_writes_no_names(world):
     assert len(names) > 100
 
 
+@pytest.mark.heavy
 async def test_m5_names_of_a_result_that_fails_are_not_the_jobs_and_go_with_the_next(world):
     await world.write(many(300), replace=True)
     switch = world.room.store.switch

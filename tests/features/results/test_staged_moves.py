@@ -126,6 +126,7 @@ async def test_m5_a_result_that_moves_and_fails_leaves_both_tables(tmp_path, pag
     world.store.close()
 
 
+@pytest.mark.heavy
 async def test_nothing_of_a_result_that_was_given_up_is_in_the_next_one(tmp_path):
     """Also where a full disk has refused to note that, so that both follow the same number."""
     world = Staged(tmp_path)

@@ -43,6 +43,7 @@ class Plain(Staged):
         World.__init__(self, room, **{"staged_min": 1, **bounds})
 
 
+@pytest.mark.heavy
 async def test_each_record_is_read_once_and_each_row_admitted_twice(tmp_path):
     """As it comes, and when it is compared."""
     world = Plain(tmp_path)
@@ -68,6 +69,7 @@ async def test_each_record_is_read_once_and_each_row_admitted_twice(tmp_path):
     world.store.close()
 
 
+@pytest.mark.heavy
 async def test_m5_what_others_write_after_the_comparison_is_overwritten(tmp_path):
     """M5: also where they write what the result writes; two rows with one key are none."""
     world = Plain(tmp_path)
@@ -93,6 +95,7 @@ async def test_m5_what_others_write_after_the_comparison_is_overwritten(tmp_path
     world.store.close()
 
 
+@pytest.mark.heavy
 async def test_times_that_the_server_sets_are_those_of_the_record_as_before(tmp_path):
     world = Plain(tmp_path, DOG)
     await world.write(dogs(**OLD))
@@ -129,6 +132,7 @@ async def test_m9_rules_that_change_after_the_comparison_hold(tmp_path):
     room.store.close()
 
 
+@pytest.mark.heavy
 async def test_the_next_page_is_made_while_the_tables_take_one(tmp_path):
     world = Plain(tmp_path, DOG)
     stage, admit, admitted, held = world.room.store.stage, world.room.kernel.writes.admit, [], []

@@ -179,6 +179,7 @@ async def test_a_page_has_fewer_rows_where_they_are_large(tmp_path):
     world.store.close()
 
 
+@pytest.mark.heavy
 async def test_one_large_result_at_a_time(tmp_path):
     world = Staged(tmp_path)
     store, stage, refused = world.room.store, world.room.store.stage, []
@@ -223,6 +224,7 @@ async def test_a_result_on_a_full_disk_is_refused_at_once_with_the_reason(tmp_pa
     world.store.close()
 
 
+@pytest.mark.heavy
 async def test_what_is_left_of_a_refused_result_is_removed_once_the_log_takes_it(tmp_path):
     """A full disk refuses the removal, too; it is tried again, and does not wait for a restart."""
     world, why, done = Staged(tmp_path), "the disk is full", asyncio.Event()

@@ -97,6 +97,7 @@ async def test_only_the_owner_of_the_data_reads_the_files(tmp_path):
     assert modes == [0o700, 0o600, 0o600]
 
 
+@pytest.mark.heavy
 async def test_m5_what_a_kill_has_torn_was_never_answered_and_is_cut_off(tmp_path):
     """M5: at each byte of the last note; what was written of its rows is cut off, too."""
     await brought(tmp_path / "whole")

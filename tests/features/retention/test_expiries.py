@@ -170,6 +170,7 @@ async def test_what_ends_after_a_restart_ends_at_its_time(room, timers):
     assert ["Lease/1"] == ended(heard)
 
 
+@pytest.mark.heavy
 async def test_many_records_cost_one_timer_and_no_scan(room, timers):
     """A5: only the nearest end is in memory, and nothing is asked before it."""
     expiries = watch(room, timers)

@@ -83,6 +83,7 @@ async def test_groups_are_known_again_before_their_members(tmp_path):
     assert (True, [b"1", b"2"]) == await talk(tmp_path, FEATURES, take)
 
 
+@pytest.mark.heavy
 async def test_a_session_keeps_its_share_while_the_feature_is_absent(tmp_path, caplog):
     def look(port):
         with member(port) as client:

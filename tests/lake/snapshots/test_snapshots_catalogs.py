@@ -132,6 +132,7 @@ def test_each_names_the_other(world):
     assert verify(made[0].place).catalog == made[0].manifest.catalog
 
 
+@pytest.mark.heavy
 def test_nothing_is_copied(world):
     """S20: the files are there once; Delta reaches them by a link."""
     put(world, 1)
@@ -212,6 +213,7 @@ def test_retention_lets_the_tables_forget_first(world):
     assert cut(world).manifest.catalog["delta"]["Dog"] == 4
 
 
+@pytest.mark.heavy
 def test_a_server_without_the_library_removes_nothing_that_is_named(world):
     """S12, S20: it says by which command; and nobody removes what the last version names."""
     put(world, 1)
@@ -228,6 +230,7 @@ def test_a_server_without_the_library_removes_nothing_that_is_named(world):
     assert not first.exists()
 
 
+@pytest.mark.heavy
 def test_a_table_that_somebody_else_wrote_to_is_told(world):
     """S20: numbers that are not those announced are never given to other versions."""
     put(world, 1)
@@ -241,6 +244,7 @@ def test_a_table_that_somebody_else_wrote_to_is_told(world):
     assert error.value.code is Code.CONFLICT
 
 
+@pytest.mark.heavy
 def test_a_version_gets_its_own_number_or_none(world, monkeypatch):
     """S20: delta-rs would take the next number where another program has just taken this one."""
     put(world, 1)

@@ -66,6 +66,7 @@ async def test_pages_follow_one_another(world):
         assert 1 == len(chain(world.items(), ends[1] + 1, ends[2] - 1))
 
 
+@pytest.mark.heavy
 async def test_a_later_snapshot_may_have_histories(world):
     """S6, S8: they are not compared, because increments have events and no intervals."""
     async with world.running(**QUIET):
@@ -139,6 +140,7 @@ async def test_a_log_that_was_trimmed_meanwhile_is_told(world):
             world.expect_folds(old, last)
 
 
+@pytest.mark.heavy
 async def test_a_schema_may_change_between_snapshot_and_changes(world):
     """S11, M2: an attribute that came later is null before, and the fold is the new snapshot."""
     async with world.running(**QUIET):

@@ -58,6 +58,7 @@ ASKED = [
 ]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("table", "column", "value", "text", "part", "ids"), ASKED)
 def test_other_partitions_are_not_opened(world, table, column, value, text, part, ids):
     """S20, S7: by delta-rs, Polars and DuckDB, although the other files are gone."""

@@ -327,6 +327,7 @@ def test_one_at_a_time_and_the_dead_are_swept(world):
     assert [item.name for item in world.directory.iterdir() if "making" in item.name] == []
 
 
+@pytest.mark.heavy
 def test_a_disk_without_room_changes_nothing(world):
     """S3: the last snapshot stays the newest, and nothing is left of the one that failed."""
     world.put("Dog", "1", REX)

@@ -37,6 +37,7 @@ async def test_an_export_is_begun_and_its_snapshot_shown(world):
         assert {"rows": 2, "digest": "sha256:1"} == (await world.row("newest"))["tables"]["Dog"]
 
 
+@pytest.mark.heavy
 async def test_one_export_runs_and_others_wait(world):
     """S1: a few orders wait, more are BUSY; DELETE of a job's row ends it, running or not."""
     world.after = "import signal; signal.pause()"
@@ -71,6 +72,7 @@ async def test_exports_that_wait_go_on_after_a_look_that_fails(world, monkeypatc
         assert ["done", "done"] == [(await world.ended(name))["state"] for name in names]
 
 
+@pytest.mark.heavy
 async def test_the_server_s_end_is_the_end_of_its_export(world, tmp_path):
     """S1: the process is gone, and the server that comes next has no job and makes others."""
     pid = tmp_path / "pid"

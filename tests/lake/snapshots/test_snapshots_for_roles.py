@@ -68,6 +68,7 @@ async def test_an_order_is_for_a_role_that_has_a_place(world, tmp_path):
         assert 400 == (await world.ask("POST", json={"audience": 1})).status_code
 
 
+@pytest.mark.heavy
 async def test_what_cannot_go_on_for_a_role_begins_anew_for_it(world, tmp_path):
     """S6: a fresh snapshot in its own place."""
     world.after = """

@@ -142,6 +142,7 @@ def written(world):
     return found
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("ways", "delays"),
     [
@@ -164,6 +165,7 @@ async def test_s19_each_row_is_written_once_whatever_becomes_of_the_answers(
     assert delays == done.delays
 
 
+@pytest.mark.heavy
 async def test_s19_a_batch_that_timed_out_is_not_written_twice(world, path):
     """S19: its repeat is refused while the first is under way, or gets its answer."""
     done = await Import(world.url, path, Wire(_0=silent, _3=silent)).run()
@@ -181,6 +183,7 @@ async def test_s19_content_of_single_records_is_written_once(world, tmp_path):
     assert (2, 2) == (done.sender.rows, len({*done.wire.keys}))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("way", "code", "why"),
     [(busy, Code.BUSY, "503"), (cut, Code.BUSY, "no server answers"), (lost, Code.BUSY, "broken")],

@@ -34,6 +34,7 @@ async def names(world, count):
     return [world.kernel.transcoder.value(record).get("name") for record in found]
 
 
+@pytest.mark.heavy
 async def test_s19_a_file_and_a_prefix_of_a_store_are_imported(tmp_path, store):
     """S19: the files below a prefix in the order of their names; what is no Parquet is left."""
     put(store / "one.parquet", id=["0", "1"], name=["Rex", "Ace"])
@@ -51,6 +52,7 @@ async def test_s19_a_file_and_a_prefix_of_a_store_are_imported(tmp_path, store):
         assert ["Rex", "last", "Bo"] == await names(world, 3)
 
 
+@pytest.mark.heavy
 def test_s19_newest_and_a_name_are_the_snapshot(tmp_path, store):
     world = Exported(tmp_path, SCHEMA)
     world.put("Dog", "1", {"name": "Rex"})

@@ -126,6 +126,7 @@ def test_numbers_and_truths_are_parted(world):
     assert folders(tables["Good"]) == {"by_good=false", "by_good=true", f"by_good={NONE}"}
 
 
+@pytest.mark.heavy
 def test_open_tables_have_the_rows_of_odd_directories(world):
     """S7, S20: their metadata names files whose paths have escapes."""
     dogs = odd_dogs(world)
@@ -183,6 +184,7 @@ def test_statistics_are_exact_or_absent(tmp_path):
     }
 
 
+@pytest.mark.heavy
 async def test_files_of_odd_directories_are_served(world, tmp_path):
     """S1, S7: an escape of a path is escaped again in a URL, as Spark's format does."""
     odd_dogs(world)

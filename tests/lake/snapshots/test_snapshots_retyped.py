@@ -164,6 +164,7 @@ def test_pages_of_both_types_are_one_page_that_others_read(story):
     assert rows.fetchall() == [("1", Decimal("12.50")), ("2", Decimal("3.25"))]
 
 
+@pytest.mark.heavy
 def test_what_cannot_be_merged_stays_apart_and_fails_no_export(story, monkeypatch):
     """S6: the page of changes is there, all pages are, and it is said which stay apart."""
     told = story("Int")

@@ -109,6 +109,7 @@ def test_events_of_increments_have_the_columns_of_directories(either, name, colu
     assert len({tuple(row[name] for name in divided) for row in told.values()}) > 1 or name == "Log"
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("name", "stored"), [("Hour", False), ("Log", False), ("Month", True), ("Breed", True)]
 )
@@ -157,6 +158,7 @@ def test_a_text_that_is_no_name_of_a_directory_is_null_in_an_increment_too(spark
     assert expected == [row["by_breed"] for row in with_directories(frame, by).collect()]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", UNITS)
 def test_events_of_the_log_have_the_columns_of_directories(world, name):
     """S7: of their own values, and of a delete those of its time, if any."""

@@ -81,6 +81,7 @@ exec sleep 600
 """
 
 
+@pytest.mark.heavy
 def test_ctrl_c_while_java_starts_leaves_no_process(tmp_path):
     """Java ignores it, and is waited for by nobody: its starter ends it."""
     java = fake_java(tmp_path / "java", "21")

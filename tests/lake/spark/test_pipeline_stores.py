@@ -66,6 +66,7 @@ def test_a_place_of_a_url_is_read_by_each_process_itself(lake):
     assert error.value.code is Code.NOT_FOUND
 
 
+@pytest.mark.heavy
 def test_old_results_go_and_new_leftovers_stay(store, tmp_path):
     """S3: a result without a manifest may still be written, until it is too old."""
     out = ObjectPath.of(f"{store}/{tmp_path.name}")
