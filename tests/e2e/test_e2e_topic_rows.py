@@ -226,7 +226,7 @@ def test_mqtt_of_both(server):
 
 
 def test_a_shared_subscription_of_rows(server):
-    """D30: rows are dealt as any messages are."""
+    """D30: rows are assigned to members as any messages are."""
     with Mqtt(server.mqtt_port) as one:
         one.subscribe("$share/g/mqtt_dealt/+")
         say(server, "dealt/a", b"1", b"2")

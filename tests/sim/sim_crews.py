@@ -64,7 +64,7 @@ class Crew:
         if n is None:
             return
         count = self.came[n] = self.came.get(n, 0) + (packet.qos == 2)
-        # What a member has with QoS 1 may be dealt again, and then to one that has QoS 2.
+        # What a member has with QoS 1 may be assigned again, and then to one that has QoS 2.
         exact = all(item.qos == 2 for item in self.members)
         exact &= len(self.world.store.copies.get(n, ())) == 1
         require(count < 2 or not exact, f"{member.name}: QoS 2 twice", packet, count)

@@ -51,9 +51,9 @@ def send_qos_2_before_its_flight_is_on_disk(monkeypatch):
     """A kill sends a message again, under another identifier."""
     post = delivery._post
 
-    def hasty(client, session, frames, *, certain):
-        del certain
-        post(client, session, frames, certain=False)
+    def hasty(client, session, frames, *, after_save):
+        del after_save
+        post(client, session, frames, after_save=False)
 
     monkeypatch.setattr(delivery, "_post", hasty)
 
@@ -304,13 +304,13 @@ def lose_wills_that_the_disk_refuses(monkeypatch):
 
 
 def save_flights_without_their_groups(monkeypatch):
-    """A kill has a group deal again what a member has in flight."""
+    """A kill has a group assign again what a member has in flight."""
     monkeypatch.setattr(SessionPersistence, "_groups", staticmethod(lambda _session: []))
 
 
-def forget_what_groups_have_open(monkeypatch):
-    """A kill loses what was dealt and not acknowledged."""
-    monkeypatch.setattr(Group, "_open", lambda _self: ())
+def forget_open_assignments_of_groups(monkeypatch):
+    """A kill loses what was assigned and not acknowledged."""
+    monkeypatch.setattr(Group, "_open_seqs", lambda _self: ())
 
 
 SESSION_PLANTS = (
@@ -332,7 +332,7 @@ SESSION_PLANTS = (
 HIDDEN_PLANTS = {
     announce_numbers_that_are_not_reserved: (153,),
     save_flights_without_their_groups: (9, 11, 5),
-    forget_what_groups_have_open: (150, 159),
+    forget_open_assignments_of_groups: (150, 159),
     send_pubrel_before_the_release_is_on_disk: (9, 43, 5),
     send_pubcomp_before_the_identifier_is_free_on_disk: (10, 4, 2),
     send_suback_before_the_filter_is_on_disk: (2, 1, 8),

@@ -275,7 +275,7 @@ HOOK_RECORDS_MAX: Final = 10_000
 """Retained values that a hook returns at once: they are in memory together."""
 HOOK_NOTICES_MAX: Final = 1_000
 """Notifications queued for one asynchronous listener: a burst of connections."""
-GROUP_AHEAD_EVENTS_MAX: Final = 32
+GROUP_PREFETCH_EVENTS_MAX: Final = 32
 """Uncompleted events of one group member: bounds what a slow one delays, and is enough for a fast
 one's round trip."""
 GROUP_TURN_EVENTS: Final = 1_024

@@ -105,7 +105,7 @@ async def test_who_did_not_ask_has_no_marks(world, version):
 
 
 async def test_a_shared_subscription_has_no_marks(world):
-    """What is dealt to several members is complete for none of them."""
+    """What is assigned to several members is complete for none of them."""
     peer = await world.connected("s")
     await peer.subscribe("$share/g/Dog/+", properties=ASKS)
     await together(world, "Dog/1", "Dog/2")

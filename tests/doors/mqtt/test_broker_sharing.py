@@ -23,7 +23,7 @@ from rowcast.mqtt.violations import Violation
 EVERY = pytest.mark.parametrize("version", VERSIONS)
 
 
-# -- dealing -------------------------------------------------------------------------------------
+# -- assignment ----------------------------------------------------------------------------------
 
 
 @EVERY
@@ -180,8 +180,8 @@ async def test_a_member_whose_socket_is_full_holds_nobody_back(world, qos):
     )
 
 
-async def test_a_receive_maximum_bounds_what_a_member_is_dealt(world):
-    """MQTT-3.3.4-9; a window that is full is passed over, and dealt to again when it is not."""
+async def test_a_receive_maximum_bounds_what_a_member_is_assigned(world):
+    """MQTT-3.3.4-9; a window that is full is passed over, and assigned to again when it is not."""
     small = await worker(world, "x", properties={"receive_maximum": 2})
     await publish(world, range(1, 6))
     assert texts((1, 2)) == await small.hear()
@@ -189,7 +189,7 @@ async def test_a_receive_maximum_bounds_what_a_member_is_dealt(world):
     assert texts(range(1, 6)) == small.heard
 
 
-async def test_a_member_that_acknowledges_slowly_is_dealt_less(world):
+async def test_a_member_that_acknowledges_slowly_is_assigned_less(world):
     quick, slow = await worker(world, "x"), await worker(world, "y")
     for start in range(1, 401, 20):
         await publish(world, range(start, start + 20))
@@ -219,7 +219,7 @@ async def test_a_message_that_cannot_be_sent_is_done(world):
     assert [b"small"] == payloads(await peer.hear())
     publisher.publish("a/b", b"gone", 1, packet_id=3, message_expiry_interval=1)
     group = world.groups.find("g", "a/#")
-    assert 1 == sum(len(seat.deals) for seat in group._seats.values())
+    assert 1 == sum(len(state.assignments) for state in group._member_states.values())
 
 
 async def test_a_ping_of_a_member_of_many_groups_costs_what_any_other_does(world):

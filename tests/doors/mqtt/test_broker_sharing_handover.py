@@ -14,7 +14,7 @@ EVERY = pytest.mark.parametrize("version", VERSIONS)
 
 @pytest.mark.parametrize("durable", [False, True])
 async def test_what_a_lost_worker_left_goes_to_the_others(world, durable):
-    """D36: 3 workers, one killed; each message at least once, 0 lost, evenly dealt."""
+    """D36: 3 workers, one killed; each message at least once, 0 lost, evenly assigned."""
     workers = [await worker(world, name, durable=durable) for name in "xyz"]
     await publish(world, range(1, 31))
     for one in workers:
@@ -67,7 +67,7 @@ async def test_qos_2_that_was_sent_waits_for_its_member(world, killed):
         await ended(there)
 
 
-async def test_qos_2_that_was_received_is_not_dealt_again_after_a_full_disk_and_a_kill(world):
+async def test_qos_2_that_was_received_is_not_assigned_again_after_a_full_disk_and_a_kill(world):
     """D16, D36: what the disk refused of the group is saved with the session that it is for."""
     one = await worker(world, "x", qos=2, durable=True)
     await publish(world, [1], qos=2)
@@ -177,7 +177,7 @@ async def test_a_clean_start_ends_the_member(world):
     await world.connected("x")
     await two.work()
     assert (texts([1]), texts([1])) == (one.heard, two.heard)
-    assert 1 == len(world.groups.find("g", "a/#")._seats)
+    assert 1 == len(world.groups.find("g", "a/#")._member_states)
 
 
 async def test_a_caller_that_may_no_longer_read_is_no_member(world, monkeypatch):
@@ -227,7 +227,7 @@ async def test_a_clean_session_may_take_what_waited(world):
 
 
 async def test_after_a_kill_everything_is_done_at_least_once(world):
-    """D36: what was dealt to whomever and not acknowledged, and what was not dealt yet."""
+    """D36: what was assigned to whomever and not acknowledged, and what was not assigned yet."""
     workers = [await worker(world, name, durable=name != "z") for name in "xyz"]
     await publish(world, range(1, 31))
     for one in workers:

@@ -59,7 +59,7 @@ async def test_what_a_member_may_not_read_goes_to_another(world):
 
 
 async def test_what_is_delivered_may_be_changed_or_dropped(world):
-    """G8: what is dropped is done, and nobody else is dealt it."""
+    """G8: what is dropped is done, and nobody else is assigned it."""
     world.kernel.hooks.add(Editor())
     one = await worker(world, "x")
     await publish(world, range(1, 5))
@@ -107,7 +107,7 @@ async def test_listeners_hear_of_shares(world):
     assert ["a/#", ["a/#"]] == told
 
 
-async def test_a_table_that_is_hidden_here_is_not_dealt(world):
+async def test_a_table_that_is_hidden_here_is_not_assigned(world):
     """A record of a table that MQTT is not shown is done for the group, at any QoS."""
     peers = [
         await world.subscribed("$share/g/Secret/#", client_id=str(qos), qos=qos) for qos in (0, 1)
@@ -117,7 +117,7 @@ async def test_a_table_that_is_hidden_here_is_not_dealt(world):
     for peer in peers:
         assert ([], False) == (payloads(await peer.hear()), peer.closed)
     group = world.groups.find("g", "Secret/#")
-    assert 0 == sum(len(seat.deals) for seat in group._seats.values())
+    assert 0 == sum(len(state.assignments) for state in group._member_states.values())
 
 
 async def test_a_share_that_means_another_filter_now_leaves_the_one_before(world):

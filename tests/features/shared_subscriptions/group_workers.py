@@ -15,65 +15,65 @@ from subscription_world import SMALL, World
 class Worker:
     """A member that takes what it is given and completes it when the test says so."""
 
-    def __init__(self, yard, name, qos=1, *, durable=False, room=1_000, sends=True):
-        self.yard, self.name, self.qos = yard, name, qos
+    def __init__(self, world, name, qos=1, *, durable=False, room=1_000, sends=True):
+        self.world, self.name, self.qos = world, name, qos
         self.durable = durable
         self.free = room
         self.sends = sends
         self.forbidden = ()
         """Payloads that it may not be given."""
-        self.deals = []
+        self.assigned = []
         """What it has and did not complete."""
-        self.heard = []
+        self.received = []
         """The payloads of all that it was sent, ever."""
         self.gaps = []
         """Reason and count of what it was told is missing."""
 
     def room(self):
-        return self.free - len(self.deals)
+        return self.free - len(self.assigned)
 
     def takes(self, event):
         return event.payload not in self.forbidden
 
-    def give(self, deal):
-        self.deals.append(deal)
+    def give(self, assignment):
+        self.assigned.append(assignment)
         if self.sends:
             self.send()
 
     def send(self):
         """Send what it was given and not sent."""
-        for deal in list(self.deals):
-            if not deal.sent:
-                deal.sent = True
-                if isinstance(deal.event, Gap):
-                    self.gaps.append((deal.event.why.value, deal.event.count))
+        for assignment in list(self.assigned):
+            if not assignment.sent:
+                assignment.sent = True
+                if isinstance(assignment.event, Gap):
+                    self.gaps.append((assignment.event.why.value, assignment.event.count))
                 else:
-                    self.heard.append(deal.event.payload)
-                if not deal.qos:
-                    self.done(deal)
+                    self.received.append(assignment.event.payload)
+                if not assignment.qos:
+                    self.done(assignment)
 
-    def withdraw(self, deal):
-        self.deals.remove(deal)
+    def withdraw(self, assignment):
+        self.assigned.remove(assignment)
 
-    def done(self, deal):
+    def done(self, assignment):
         """Acknowledge something."""
-        self.deals.remove(deal)
-        deal.group.done(deal)
+        self.assigned.remove(assignment)
+        assignment.group.done(assignment)
 
     def finish(self):
         """Acknowledge everything."""
-        for deal in list(self.deals):
-            self.done(deal)
+        for assignment in list(self.assigned):
+            self.done(assignment)
 
     def join(self, since=None, *, connected=True):
         """Subscribe, or come back."""
-        interest = SubscribedFilter(self.yard.topics, self.qos, identifiers=(self.name,))
+        interest = SubscribedFilter(self.world.topics, self.qos, identifiers=(self.name,))
         self.group.join(self, interest, since, connected=connected)
         return self
 
     @property
     def group(self):
-        return self.yard.groups.group("g", self.yard.topics)
+        return self.world.groups.group("g", self.world.topics)
 
     def rest(self):
         """Lose the connection; the session lasts."""
@@ -87,25 +87,25 @@ class Worker:
 
     def end(self):
         """Lose the session."""
-        self.deals.clear()
+        self.assigned.clear()
         self.group.end(self)
 
     def _unsent(self):
-        self.deals = [deal for deal in self.deals if deal.sent]
+        self.assigned = [assignment for assignment in self.assigned if assignment.sent]
 
     def back(self):
         """Connect again, and send again what is in flight."""
         self.join()
-        for deal in self.deals:
-            self.heard.append(deal.event.payload)
+        for assignment in self.assigned:
+            self.received.append(assignment.event.payload)
 
     @property
     def payloads(self):
         """What it has and did not complete."""
-        return [deal.event.payload for deal in self.deals]
+        return [assignment.event.payload for assignment in self.assigned]
 
 
-class Yard(World):
+class GroupWorld(World):
     """Groups on a world of steps.
 
     Queues and pages are so small that a group often goes back to the log; ``limits`` are those of
@@ -167,12 +167,12 @@ class Yard(World):
 
         Sessions are to be put back, then ``groups.clean`` is to be called.
         """
-        yard = Yard(self.topics.text, **self.limits)
-        yard.store, yard.seq, yard.announced = self.store, self.seq, self.announced
-        yard.logged = self.logged
-        yard.reader._store = self.store
-        yard.groups.restore(self.store.states("group/"))
-        return yard
+        world = GroupWorld(self.topics.text, **self.limits)
+        world.store, world.seq, world.announced = self.store, self.seq, self.announced
+        world.logged = self.logged
+        world.reader._store = self.store
+        world.groups.restore(self.store.states("group/"))
+        return world
 
 
 def numbers(first, last):

@@ -3,33 +3,37 @@
 from random import Random
 
 import pytest
-from group_workers import Worker, Yard
+from group_workers import GroupWorld, Worker
 
 
 class Hand(Worker):
     """A worker that says what became of each message."""
 
     def send(self):
-        for deal in self.deals:
-            if not deal.sent:
-                payload = b"%d" % deal.seq
-                assert payload not in self.yard.exclusive, (self.name, payload)
-                if deal.qos == 2:  # MQTT-4.8.2-4, -5: nobody else is sent it from now on
-                    self.yard.exclusive.add(payload)
+        for assignment in self.assigned:
+            if not assignment.sent:
+                payload = b"%d" % assignment.seq
+                assert payload not in self.world.exclusive, (self.name, payload)
+                if assignment.qos == 2:  # MQTT-4.8.2-4, -5: nobody else is sent it from now on
+                    self.world.exclusive.add(payload)
         super().send()
 
-    def done(self, deal):
-        self.yard.processed.add(b"%d" % deal.seq)
-        super().done(deal)
+    def done(self, assignment):
+        self.world.processed.add(b"%d" % assignment.seq)
+        super().done(assignment)
 
     @property
     def exclusive(self):
         """What it alone may be sent."""
-        return {b"%d" % deal.seq for deal in self.deals if deal.qos == 2 and deal.sent}
+        return {
+            b"%d" % assignment.seq
+            for assignment in self.assigned
+            if assignment.qos == 2 and assignment.sent
+        }
 
     def end(self):
         """Of QoS 2 that was sent, nobody hears any more."""
-        self.yard.processed |= self.exclusive
+        self.world.processed |= self.exclusive
         super().end()
 
 
@@ -39,25 +43,25 @@ class Life:
     def __init__(self, seed, kills):
         self.random = Random(seed)
         self.kills = kills
-        self.yard = self._fresh(Yard())
+        self.world = self._fresh(GroupWorld())
         self.names = 0
         self.away, self.here = [], []
         self.written = 0
         self.anchor = self._hire(durable=True)
 
     @staticmethod
-    def _fresh(yard):
-        yard.exclusive, yard.processed = set(), set()
-        return yard
+    def _fresh(world):
+        world.exclusive, world.processed = set(), set()
+        return world
 
     def _hire(self, *, durable):
         self.names += 1
         room, sends = self.random.choice([1, 2, 50]), self.random.random() < 0.7
-        worker = Hand(self.yard, f"w{self.names}", self.random.choice([1, 2]), durable=durable,
+        worker = Hand(self.world, f"w{self.names}", self.random.choice([1, 2]), durable=durable,
                       room=room, sends=sends)  # fmt: skip
         self.here.append(worker.join())
         if durable:
-            self.yard.groups.save()  # as the edge does before it answers SUBSCRIBE
+            self.world.groups.save()  # as the edge does before it answers SUBSCRIBE
         return worker
 
     def step(self):
@@ -68,7 +72,7 @@ class Life:
     def write(self):
         for _ in range(self.random.randrange(1, 6)):
             self.written += 1
-            self.yard.put(b"%d" % self.written, qos=self.random.choice([1, 2]))
+            self.world.put(b"%d" % self.written, qos=self.random.choice([1, 2]))
 
     def _one(self, workers):
         return self.random.choice(workers) if workers else None
@@ -76,9 +80,9 @@ class Life:
     def work(self):
         worker = self._one(self.here)
         if worker is not None:
-            for deal in [deal for deal in worker.deals if deal.sent]:
+            for assignment in [assignment for assignment in worker.assigned if assignment.sent]:
                 if self.random.random() < 0.5:
-                    worker.done(deal)
+                    worker.done(assignment)
             worker.group.ready()
 
     def send(self):
@@ -119,10 +123,10 @@ class Life:
 
     def kill(self):
         """Kill the server: what durable sessions were sent is theirs, the state may be old."""
-        old = self.yard
+        old = self.world
         if self.random.random() < 0.5:
             old.groups.save()
-        self.yard = again = old.restart()
+        self.world = again = old.restart()
         again.processed, again.exclusive = old.processed, set()
         for worker in self.here:
             if not worker.durable:  # its session ends with the server: MQTT-4.8.2-5
@@ -130,21 +134,25 @@ class Life:
         survivors = [worker for worker in self.here + self.away if worker.durable]
         self.here, self.away = [], []
         for worker in survivors:
-            held = [(deal.seq, deal.qos) for deal in worker.deals if deal.sent]
-            worker.yard, worker.deals = again, []
+            held = [
+                (assignment.seq, assignment.qos)
+                for assignment in worker.assigned
+                if assignment.sent
+            ]
+            worker.world, worker.assigned = again, []
             worker.join(connected=False)
-            worker.deals = [worker.group.hold(worker, seq, qos) for seq, qos in held]
+            worker.assigned = [worker.group.hold(worker, seq, qos) for seq, qos in held]
             self.away.append(worker)
         again.groups.clean()
 
     async def live(self, steps):
         for _ in range(steps):
             if self.kills and self.random.random() < 0.03:
-                await self.yard.rounds()
+                await self.world.rounds()
                 self.kill()
             self.step()
             if self.random.random() < 0.6:
-                await self.yard.rounds()
+                await self.world.rounds()
         await self._finish()
 
     async def _finish(self):
@@ -158,8 +166,8 @@ class Life:
         self.anchor.free = 100
         self.anchor.group.ready()
         for _ in range(1_000):
-            await self.yard.rounds()
-            if not self.anchor.deals:
+            await self.world.rounds()
+            if not self.anchor.assigned:
                 break
             self.anchor.send()
             self.anchor.finish()
@@ -173,4 +181,7 @@ async def test_every_message_is_done_by_somebody(decade, kills):
         life = Life(seed, kills)
         await life.live(150)
         wanted = {b"%d" % number for number in range(1, life.written + 1)}
-        assert wanted == life.yard.processed, (seed, sorted(wanted - life.yard.processed, key=int))
+        assert wanted == life.world.processed, (
+            seed,
+            sorted(wanted - life.world.processed, key=int),
+        )

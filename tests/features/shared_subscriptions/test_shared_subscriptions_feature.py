@@ -78,7 +78,7 @@ def take(port):
 
 
 async def test_groups_are_known_again_before_their_members(tmp_path):
-    """What a member has open is its own, and is not dealt again (D36)."""
+    """What a member has open is its own, and is not assigned again (D36)."""
     await talk(tmp_path, FEATURES, leave_one_open)
     assert (True, [b"1", b"2"]) == await talk(tmp_path, FEATURES, take)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from rowcast.core.events import Event
 from rowcast.core.limits import (
-    GROUP_AHEAD_EVENTS_MAX,
+    GROUP_PREFETCH_EVENTS_MAX,
     GROUP_RETRY_SECONDS,
     GROUP_SAVE_SECONDS,
     GROUP_TURN_EVENTS,
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 class GroupLimits:
     """Limits of groups; reasons are where the defaults are."""
 
-    ahead_events: int = GROUP_AHEAD_EVENTS_MAX
-    """Events that one member has and did not complete."""
+    prefetch_events: int = GROUP_PREFETCH_EVENTS_MAX
+    """Unacknowledged events of one member."""
     turn_events: int = GROUP_TURN_EVENTS
-    """Events that are dealt in one turn of the loop."""
+    """Events that are assigned in one turn of the loop."""
     retry_seconds: float = GROUP_RETRY_SECONDS
     """Until a log that could not be read is read again."""
     save_seconds: float = GROUP_SAVE_SECONDS
@@ -48,10 +48,13 @@ class Member(Protocol):
     def takes(self, event: Event) -> bool:
         """Whether it may read an event."""
 
-    def give(self, deal: "Assignment") -> None:
-        """Accept an event; sets ``deal.sent`` when it is sent, and notifies the group when done."""
+    def give(self, assignment: "Assignment") -> None:
+        """Accept an event, and notify the group when it is done.
 
-    def withdraw(self, deal: "Assignment") -> None:
+        Sets ``assignment.sent`` when it is sent.
+        """
+
+    def withdraw(self, assignment: "Assignment") -> None:
         """Drop an assignment of an earlier connection, reassigned to another member."""
 
 
@@ -65,13 +68,13 @@ class Assignment:
         "event",
         "group",
         "interest",
+        "member_state",
         "number",
         "qos",
-        "returned",
-        "seat",
+        "redeliver",
         "sent",
+        "sent_before",
         "seq",
-        "tried",
     )
 
     def __init__(self, group: "Group", number: int, seq: int, event: Event | None) -> None:
@@ -80,16 +83,16 @@ class Assignment:
         """Its number in the group's order."""
         self.seq = seq
         self.event = event
-        self.seat: MemberState | None = None
+        self.member_state: MemberState | None = None
         self.interest: SubscribedFilter | None = None
         """The member's interest."""
         self.qos = event.qos if event is not None else 1
         """The minimum of the event's and the member's granted QoS (MQTT-4.8.2-3)."""
         self.sent = False
         """Whether it was sent to its member: set by the door."""
-        self.returned = False
-        """Whether it must be reassigned."""
-        self.tried = False
+        self.redeliver = False
+        """Whether it waits to be reassigned."""
+        self.sent_before = False
         """Whether it was sent to a member before; then a failure here is no gap."""
 
     def __lt__(self, other: "Assignment") -> bool:
@@ -100,73 +103,73 @@ class MemberState:
     """The state of one member."""
 
     __slots__ = (
-        "ahead_events",
+        "assignments",
         "connected",
-        "deals",
         "durable",
         "interest",
         "member",
+        "prefetch_events",
         "subscribed",
     )
 
-    def __init__(self, member: Member, interest: SubscribedFilter, ahead_events: int) -> None:
-        self.ahead_events = ahead_events
+    def __init__(self, member: Member, interest: SubscribedFilter, prefetch_events: int) -> None:
+        self.prefetch_events = prefetch_events
         self.member = member
         self.interest = interest
-        self.deals: dict[Assignment, None] = {}
+        self.assignments: dict[Assignment, None] = {}
         """Its open assignments, in order."""
         self.subscribed = self.connected = self.durable = False
 
     @property
     def room(self) -> int:
         """The number of further events to assign now."""
-        return min(self.member.room(), self.ahead_events - len(self.deals))
+        return min(self.member.room(), self.prefetch_events - len(self.assignments))
 
 
 class RoundRobin:
     """The connected members, in round-robin order."""
 
-    __slots__ = ("_seats", "next")
+    __slots__ = ("_states", "next")
 
     def __init__(self) -> None:
-        self._seats: list[MemberState] = []
+        self._states: list[MemberState] = []
         self.next = 0
 
     def __len__(self) -> int:
-        return len(self._seats)
+        return len(self._states)
 
     def __iter__(self) -> Iterator[MemberState]:
-        return iter(self._seats)
+        return iter(self._states)
 
-    def add(self, seat: MemberState) -> None:
+    def add(self, state: MemberState) -> None:
         """Add a member."""
-        seat.connected = True
-        self._seats.append(seat)
+        state.connected = True
+        self._states.append(state)
 
-    def remove(self, seat: MemberState) -> None:
+    def remove(self, state: MemberState) -> None:
         """Remove a member; the order of the others is unchanged."""
-        if seat.connected:
-            seat.connected = False
-            place = self._seats.index(seat)
-            del self._seats[place]
-            self.next -= place < self.next
+        if state.connected:
+            state.connected = False
+            index = self._states.index(state)
+            del self._states[index]
+            self.next -= index < self.next
 
-    def places(self, wanted: int) -> list[tuple[MemberState, int]]:
+    def pick(self, wanted: int) -> list[tuple[MemberState, int]]:
         """Return the next ``wanted`` members with capacity, each with its successor.
 
         Members without capacity are skipped.
         """
-        seats, index, vain = self._seats, self.next, 0
-        places: list[tuple[MemberState, int]] = []
+        states, index, vain = self._states, self.next, 0
+        picked: list[tuple[MemberState, int]] = []
         rooms: dict[MemberState, int] = {}
-        while len(places) < wanted and vain < len(seats):
-            seat = seats[index % len(seats)]
-            index = (index + 1) % len(seats)
-            room = rooms[seat] if seat in rooms else seat.room  # noqa: SIM401 - it is worked out
+        while len(picked) < wanted and vain < len(states):
+            state = states[index % len(states)]
+            index = (index + 1) % len(states)
+            room = rooms[state] if state in rooms else state.room  # noqa: SIM401 - room is computed
             if room > 0:
-                places.append((seat, index))
+                picked.append((state, index))
                 vain = 0
             else:
                 vain += 1
-            rooms[seat] = room - 1
-        return places
+            rooms[state] = room - 1
+        return picked

@@ -2,8 +2,8 @@
 
 A durable group's state is a fact beside the log, written behind like that of a session: within
 ``GroupLimits.save_seconds``, and with whatever must not be saved without it (``changes``). A kill
-of the server repeats what was dealt since, and loses none of it. What a state is, the group knows;
-when a group is made and ends, its members say.
+of the server repeats what was assigned since, and loses none of it. The group defines the format of
+its state; it is created by its first member, and removed with its last one.
 """
 
 import asyncio

@@ -13,7 +13,7 @@ them again (MQTT-4.4.0-1).
 
 When no member is connected the group leaves the bus. With a durable member (its session outlives
 the connection, its QoS is above 0) it keeps its position, and resumes there; without one it starts
-over. ``state`` is the durable state: the position, and the numbers of open assignments. It knows no
+over. ``state`` is the durable state: the position, and the seqs of open assignments. It knows no
 protocols: doors add members.
 """
 
@@ -63,41 +63,41 @@ class Group:
         self._views = views
         self._on_change = on_change
         self._limits = limits
-        self._seats: dict[Member, MemberState] = {}
-        self._ring = RoundRobin()
-        self._members = self._durables = 0
+        self._member_states: dict[Member, MemberState] = {}
+        self._round_robin = RoundRobin()
+        self._member_count = self._durable_count = 0
         self._subscription: Subscription | None = None
         self._position: int | None = None
         """The position to resume from while there is no subscription; None for now."""
-        self._returned: list[Assignment] = []
-        """A heap of assignments to reassign; obsolete ones are skipped."""
-        self._recalled: dict[int, Assignment] = {}
-        """Assignments open when the server stopped and not read again yet, by number."""
+        self._redeliveries: list[Assignment] = []
+        """A heap of assignments to redeliver to another member; obsolete ones are skipped."""
+        self._restored: dict[int, Assignment] = {}
+        """Assignments open when the server stopped, by seq, until their events are read again."""
         self._numbers = count(1)
         self._task: asyncio.Task[None] | None = None
         self._scheduled = False
-        self._starved = False
+        self._no_capacity = False
         """Whether no member had capacity: ``done`` or ``ready`` resumes."""
         self.changed = False
         """Whether ``state`` may have changed since the owner reset this."""
         self.saved: bytes | None = None
         """The stored state, as far as known."""
         self.losses = LossCounter(reader.losses)
-        """Losses: no member was connected, or had capacity."""
-        self._owed: list[Gap] = []
-        """Unreported gaps of these."""
-        self._away: OfflineSessions | None = None
+        """Events lost because no member was connected, or none had capacity."""
+        self._unreported: list[Gap] = []
+        """Gaps of these losses, to be reported to a member."""
+        self._offline: OfflineSessions | None = None
         """Counts losses while no member is connected."""
 
     @property
     def durable(self) -> bool:
         """Whether it keeps its position while no member is connected."""
-        return self._durables > 0
+        return self._durable_count > 0
 
     @property
     def ended(self) -> bool:
         """Whether it has no members."""
-        return not self._members
+        return not self._member_count
 
     @property
     def position(self) -> int:
@@ -109,12 +109,12 @@ class Group:
     @property
     def figures(self) -> dict[str, int]:
         """The numbers of members, connected members, and open assignments."""
-        seats = list(self._seats.values())
+        states = list(self._member_states.values())
         return {
-            "members": self._members,
-            "connected": sum(seat.connected for seat in seats),
-            "in_hands": sum(len(seat.deals) for seat in seats),
-            "waiting": len(self._returned),
+            "members": self._member_count,
+            "connected": sum(state.connected for state in states),
+            "in_hands": sum(len(state.assignments) for state in states),
+            "waiting": len(self._redeliveries),
         }
 
     # -- members -----------------------------------------------------------------------------------
@@ -131,243 +131,248 @@ class Group:
 
         ``since`` is the position at which a new group starts, None for now.
         """
-        seat = self._seats.get(member)
-        if seat is None:
-            seat = self._seats[member] = MemberState(member, interest, self._limits.ahead_events)
-        if not self._members and since is not None:
+        state = self._member_states.get(member)
+        if state is None:
+            state = self._member_states[member] = MemberState(
+                member, interest, self._limits.prefetch_events
+            )
+        if not self._member_count and since is not None:
             self._position = since
-        self._members += not seat.subscribed
-        seat.subscribed, seat.interest = True, interest
-        if connected and not seat.connected:
-            self._ring.add(seat)
-            for deal in seat.deals:  # it sends them again itself (MQTT-4.4.0-1)
-                deal.returned = False
-        self._settle(seat)
+        self._member_count += not state.subscribed
+        state.subscribed, state.interest = True, interest
+        if connected and not state.connected:
+            self._round_robin.add(state)
+            for assignment in state.assignments:  # it sends them again itself (MQTT-4.4.0-1)
+                assignment.redeliver = False
+        self._membership_changed(state)
 
     def rest(self, member: Member) -> None:
         """Note a member's disconnect; its session stays."""
-        seat = self._seats.get(member)
-        if seat is None:
+        state = self._member_states.get(member)
+        if state is None:
             return
-        self._part(seat)
-        for deal in seat.deals:
-            if deal.qos < 2 and seat.subscribed:  # MQTT-4.8.2-4: QoS 2 waits for it
-                self._return(deal)
-        self._settle(seat)
+        self._leave_rotation(state)
+        for assignment in state.assignments:
+            if assignment.qos < 2 and state.subscribed:  # MQTT-4.8.2-4: QoS 2 waits for it
+                self._queue_redelivery(assignment)
+        self._membership_changed(state)
 
     def leave(self, member: Member) -> None:
         """Remove a member that unsubscribed; it completes sent messages.
 
         (MQTT-3.10.4-2, MQTT-3.10.4-3).
         """
-        seat = self._seats.get(member)
-        if seat is None:
+        state = self._member_states.get(member)
+        if state is None:
             return
-        self._part(seat)
-        self._members -= seat.subscribed
-        seat.subscribed = False
-        self._settle(seat)
+        self._leave_rotation(state)
+        self._member_count -= state.subscribed
+        state.subscribed = False
+        self._membership_changed(state)
 
     def end(self, member: Member) -> None:
         """Remove a member whose session ended, reassigning all but sent QoS 2 messages.
 
         Those are sent to no other member (MQTT-4.8.2-5).
         """
-        seat = self._seats.get(member)
-        if seat is None:
+        state = self._member_states.get(member)
+        if state is None:
             return
-        self._part(seat)
-        for deal in list(seat.deals):
-            self._release(deal)
-            if deal.qos < 2:
-                self._return(deal)
-        self._members -= seat.subscribed
-        seat.subscribed = False
-        self._settle(seat)
+        self._leave_rotation(state)
+        for assignment in list(state.assignments):
+            self._unassign(assignment)
+            if assignment.qos < 2:
+                self._queue_redelivery(assignment)
+        self._member_count -= state.subscribed
+        state.subscribed = False
+        self._membership_changed(state)
 
-    def _part(self, seat: MemberState) -> None:
+    def _leave_rotation(self, state: MemberState) -> None:
         """Remove a member from the round robin; its unsent assignments are reassigned."""
-        self._ring.remove(seat)
-        for deal in list(seat.deals):
-            if not deal.sent:
-                self._release(deal)
-                self._return(deal)
+        self._round_robin.remove(state)
+        for assignment in list(state.assignments):
+            if not assignment.sent:
+                self._unassign(assignment)
+                self._queue_redelivery(assignment)
 
-    def _settle(self, seat: MemberState) -> None:
+    def _membership_changed(self, state: MemberState) -> None:
         """After a change of membership: join or leave the bus, and notify the owner."""
-        had_place = self.durable or self._subscription is not None
-        durable = bool(seat.subscribed and seat.interest.qos and seat.member.durable)
-        self._durables += durable - seat.durable
-        seat.durable = durable
-        self._drop_if_gone(seat)
-        if self._ring:
+        had_position = self.durable or self._subscription is not None
+        durable = bool(state.subscribed and state.interest.qos and state.member.durable)
+        self._durable_count += durable - state.durable
+        state.durable = durable
+        self._drop_if_gone(state)
+        if self._round_robin:
             self._start()
             self._schedule()
         else:
             self._pause()
-            if had_place and not self.durable:  # without a durable member nothing is kept
+            if had_position and not self.durable:  # without a durable member nothing is kept
                 self._position = None
-                self._returned.clear()
-                self._recalled.clear()
-                self._forget_absence()
+                self._redeliveries.clear()
+                self._restored.clear()
+                self._forget_missed()
         self.changed = True
         self._on_change(self)
 
-    def _forget_absence(self) -> None:
+    def _forget_missed(self) -> None:
         """Start over: losses are not reported."""
-        if self._away is not None:
-            self._views.bus.absences.end(self._away)
-            self._away = None
-        self._owed.clear()
+        if self._offline is not None:
+            self._views.bus.absences.end(self._offline)
+            self._offline = None
+        self._unreported.clear()
 
-    def _drop_if_gone(self, seat: MemberState) -> None:
-        if not seat.subscribed and not seat.deals:
-            self._seats.pop(seat.member, None)
+    def _drop_if_gone(self, state: MemberState) -> None:
+        if not state.subscribed and not state.assignments:
+            self._member_states.pop(state.member, None)
 
-    # -- deals -------------------------------------------------------------------------------------
+    # -- assignments -------------------------------------------------------------------------------
 
-    def done(self, deal: Assignment) -> None:
+    def done(self, assignment: Assignment) -> None:
         """Complete an assignment: acknowledged, refused (MQTT-4.8.2-6), or sent with QoS 0."""
-        if deal.seat is None:
+        if assignment.member_state is None:
             return
-        seat = deal.seat
-        self._release(deal)
-        self._drop_if_gone(seat)
+        state = assignment.member_state
+        self._unassign(assignment)
+        self._drop_if_gone(state)
         self.ready()
 
     def ready(self) -> None:
         """Called when a member has capacity again."""
-        if self._starved:
+        if self._no_capacity:
             self._schedule()
 
-    def _release(self, deal: Assignment) -> None:
+    def _unassign(self, assignment: Assignment) -> None:
         """Remove an assignment from its member."""
-        if deal.seat is not None:
-            del deal.seat.deals[deal]
-            deal.seat = None
-        deal.returned = False
-        self._touch()
+        if assignment.member_state is not None:
+            del assignment.member_state.assignments[assignment]
+            assignment.member_state = None
+        assignment.redeliver = False
+        self._mark_changed()
 
-    def _touch(self) -> None:
+    def _mark_changed(self) -> None:
         if not self.changed:
             self.changed = True
             self._on_change(self)
 
-    def _return(self, deal: Assignment) -> None:
+    def _queue_redelivery(self, assignment: Assignment) -> None:
         """Queue an assignment to be reassigned, before later events."""
-        deal.returned = True
-        if deal.event is not None:
-            heappush(self._returned, deal)
+        assignment.redeliver = True
+        if assignment.event is not None:
+            heappush(self._redeliveries, assignment)
 
     def _schedule(self) -> None:
         if not self._scheduled:
             self._scheduled = True
-            asyncio.get_running_loop().call_soon(self._deal)
+            asyncio.get_running_loop().call_soon(self._assign_events)
 
-    def _deal(self) -> None:
+    def _assign_events(self) -> None:
         """Assign events, within capacity and the share of this turn."""
-        self._scheduled = self._starved = False
+        self._scheduled = self._no_capacity = False
         left = self._limits.turn_events
-        while self._waits and self._subscription is not None:
+        while self._has_events and self._subscription is not None:
             if left <= 0:
                 self._schedule()
                 return
-            waiting = len(self._returned) + self._subscription.waiting
-            places = self._ring.places(min(left, waiting or 1))
-            if not places:
-                self._starved = True
+            waiting = len(self._redeliveries) + self._subscription.waiting
+            picked = self._round_robin.pick(min(left, waiting or 1))
+            if not picked:
+                self._no_capacity = True
                 return
-            left -= len(places)
+            left -= len(picked)
             try:
-                self._deal_round(places, self._subscription)
+                self._assign_round(picked, self._subscription)
             except Error as error:
                 self._retry(error)
 
     @property
-    def _waits(self) -> bool:
+    def _has_events(self) -> bool:
         """Whether there are events to assign, or to read."""
-        while self._returned and not self._returned[0].returned:
-            heappop(self._returned)
+        while self._redeliveries and not self._redeliveries[0].redeliver:
+            heappop(self._redeliveries)
         ready = self._subscription is not None and self._subscription.ready
-        return bool(self._returned) or ready
+        return bool(self._redeliveries) or ready
 
-    def _deal_round(
-        self, places: list[tuple[MemberState, int]], subscription: Subscription
+    def _assign_round(
+        self, picked: list[tuple[MemberState, int]], subscription: Subscription
     ) -> None:
-        """Assign one event to each place, returned ones first."""
-        turn = iter(places)
-        wanted = len(places)
-        while wanted and self._waits and self._returned:
-            self._give(*next(turn), self._taken_over(heappop(self._returned)))
+        """Assign one event to each picked member, redeliveries first."""
+        turn = iter(picked)
+        wanted = len(picked)
+        while wanted and self._has_events and self._redeliveries:
+            self._assign(*next(turn), self._reassigned(heappop(self._redeliveries)))
             wanted -= 1
         for event, _ in subscription.take(wanted) if wanted else ():
             if isinstance(event, Gap):  # one of them gets it
-                self._give(*next(turn), Assignment(self, next(self._numbers), 0, event))
+                self._assign(*next(turn), Assignment(self, next(self._numbers), 0, event))
                 continue
             if event.kind not in LOGGED:  # marks and current records: MQTT 5, 3.3.1.3
                 continue
-            deal = self._recalled.pop(event.seq, None) if self._recalled else None
-            if deal is None:
-                self._give(*next(turn), Assignment(self, next(self._numbers), event.seq, event))
+            assignment = self._restored.pop(event.seq, None) if self._restored else None
+            if assignment is None:
+                self._assign(*next(turn), Assignment(self, next(self._numbers), event.seq, event))
             else:
-                self._recall(deal, event)
+                self._restore_event(assignment, event)
 
-    def _taken_over(self, old: Assignment) -> Assignment:
+    def _reassigned(self, old: Assignment) -> Assignment:
         """Return an assignment for another member, withdrawing it from the previous one."""
-        holder = old.seat
-        self._release(old)
+        holder = old.member_state
+        self._unassign(old)
         if holder is not None:
             holder.member.withdraw(old)
             self._drop_if_gone(holder)
         new = Assignment(self, old.number, old.seq, old.event)
-        new.tried = old.tried or old.sent
+        new.sent_before = old.sent_before or old.sent
         return new
 
-    def _give(self, seat: MemberState, following: int, deal: Assignment) -> None:
+    def _assign(self, state: MemberState, following: int, assignment: Assignment) -> None:
         """Assign an event to a member, or to another if it may not read it."""
-        self._touch()
-        if not seat.connected:  # it left meanwhile
-            self._return(deal)
+        self._mark_changed()
+        if not state.connected:  # it left meanwhile
+            self._queue_redelivery(assignment)
             return
-        self._ring.next = following
-        event = cast("Event", deal.event)  # assigned events were read
-        if not seat.member.takes(event):
-            other = self._who_takes(event)
+        self._round_robin.next = following
+        event = cast("Event", assignment.event)  # assigned events were read
+        if not state.member.takes(event):
+            other = self._other_member(event)
             if other is None:
                 return  # no member may read it
-            seat = other
-        deal.seat, deal.interest = seat, seat.interest
-        deal.qos = min(deal.qos, seat.interest.qos)
-        seat.deals[deal] = None
-        seat.member.give(deal)
+            state = other
+        assignment.member_state, assignment.interest = state, state.interest
+        assignment.qos = min(assignment.qos, state.interest.qos)
+        state.assignments[assignment] = None
+        state.member.give(assignment)
 
-    def _who_takes(self, event: Event) -> MemberState | None:
+    def _other_member(self, event: Event) -> MemberState | None:
         """Return the member with most capacity that may read an event, even if it has none."""
         most = self._limits.turn_events
-        able = (seat for seat in self._ring if len(seat.deals) < most)
-        able = (seat for seat in able if seat.member.takes(event))
-        return max(able, key=lambda seat: seat.room, default=None)
+        able = (state for state in self._round_robin if len(state.assignments) < most)
+        able = (state for state in able if state.member.takes(event))
+        return max(able, key=lambda state: state.room, default=None)
 
     # -- the bus and the log -----------------------------------------------------------------------
 
     def _start(self) -> None:
         """Join the bus, after open events were read again."""
-        if self._subscription is not None or self._task is not None or not self._ring:
+        if self._subscription is not None or self._task is not None or not self._round_robin:
             return
         position = self.position
-        if any(seq <= position and deal.event is None for seq, deal in self._recalled.items()):
-            self._task = asyncio.get_running_loop().create_task(self._read_again(position))
+        if any(
+            seq <= position and assignment.event is None
+            for seq, assignment in self._restored.items()
+        ):
+            self._task = asyncio.get_running_loop().create_task(self._read_open_events(position))
             return
         subscription = Subscription(
-            self._reader, "", self._schedule, self._deal, skips_trimmed=True
+            self._reader, "", self._schedule, self._assign_events, skips_trimmed=True
         )
         subscription.losses = self.losses
         self._subscription = subscription
         interest = SubscribedFilter(self.topics, marks=False)
         self._views.enter(subscription, interest)
         subscription.add(interest, self._position, current=False)
-        self._end_absence()
-        owed, self._owed = self._owed, []
+        self._count_missed()
+        owed, self._unreported = self._unreported, []
         subscription.queue_gaps(owed)
         self._schedule()
 
@@ -379,19 +384,19 @@ class Group:
             self._subscription = None
             self._views.leave_all(subscription)
             if self.durable:
-                self._owed = subscription.unreported_gaps()
-                self._away = self._views.bus.absences.begin((self.topics,))
+                self._unreported = subscription.unreported_gaps()
+                self._offline = self._views.bus.absences.begin((self.topics,))
             subscription.close()
 
-    def _end_absence(self) -> None:
+    def _count_missed(self) -> None:
         """Count losses while no member was connected."""
-        if self._away is None:
+        if self._offline is None:
             return
-        missed = self._views.bus.absences.end(self._away)
-        self._away = None
+        missed = self._views.bus.absences.end(self._offline)
+        self._offline = None
         if missed:
             self.losses.add(GapCause.AWAY, missed)
-            self._owed.append(Gap(GapCause.AWAY, missed))
+            self._unreported.append(Gap(GapCause.AWAY, missed))
 
     def stop(self) -> None:
         """Stop, for shutdown."""
@@ -405,14 +410,16 @@ class Group:
         self._pause()
         asyncio.get_running_loop().call_later(self._limits.retry_seconds, self._start)
 
-    async def _read_again(self, position: int) -> None:
+    async def _read_open_events(self, position: int) -> None:
         """Read open events of the last run from the log; then join the bus."""
         try:
-            for seq in [seq for seq in self._recalled if seq <= position]:
+            for seq in [seq for seq in self._restored if seq <= position]:
                 page = await self._reader.read(seq - 1, 1, ())
-                deal = self._recalled.pop(seq, None)  # may have been removed meanwhile
-                if deal is not None:
-                    self._recall(deal, page[0] if page and page[0].seq == seq else None)
+                assignment = self._restored.pop(seq, None)  # may have been removed meanwhile
+                if assignment is not None:
+                    self._restore_event(
+                        assignment, page[0] if page and page[0].seq == seq else None
+                    )
         except Error as error:
             self._task = None
             self._retry(error)
@@ -424,31 +431,33 @@ class Group:
             self._task = None
             self._start()
 
-    def _recall(self, deal: Assignment, event: Event | None) -> None:
-        """Set the event of an open number, which may be done or trimmed."""
+    def _restore_event(self, assignment: Assignment, event: Event | None) -> None:
+        """Set the event of a restored assignment; None if it was trimmed from the log."""
         rows = self._views.rows(self.topics)
-        deal.event = event if event is None or rows is None else rows.row(event) or event
+        assignment.event = event if event is None or rows is None else rows.row(event) or event
         if event is None:
-            log.warning("%d of the group %r is no longer in the log", deal.seq, self.name)
-            deal.returned = False
-        elif deal.returned:
-            self._return(deal)
+            log.warning("%d of the group %r is no longer in the log", assignment.seq, self.name)
+            assignment.redeliver = False
+        elif assignment.redeliver:
+            self._queue_redelivery(assignment)
 
     # -- durable state -----------------------------------------------------------------------------
 
-    def _open(self) -> Iterator[int]:
-        """Yield the numbers of logged open events."""
-        for deal in (*self._returned, *self._recalled.values()):
-            if deal.returned:
-                yield deal.seq
-        for seat in self._seats.values():
-            for deal in seat.deals:
-                if not (deal.sent and deal.qos == 2 and not seat.durable):  # MQTT-4.8.2-5
-                    yield deal.seq
+    def _open_seqs(self) -> Iterator[int]:
+        """Yield the seqs of open events; 0 for unlogged ones."""
+        for assignment in (*self._redeliveries, *self._restored.values()):
+            if assignment.redeliver:
+                yield assignment.seq
+        for state in self._member_states.values():
+            for assignment in state.assignments:
+                if not (
+                    assignment.sent and assignment.qos == 2 and not state.durable
+                ):  # MQTT-4.8.2-5
+                    yield assignment.seq
 
     def state(self) -> bytes:
         """Return the state for ``restore``."""
-        numbers = sorted({seq for seq in self._open() if seq})
+        numbers = sorted({seq for seq in self._open_seqs() if seq})
         return encode({"position": self.position, "open": numbers}, CBOR)
 
     def restore(self, state: bytes) -> None:
@@ -456,20 +465,25 @@ class Group:
         facts = cast("dict[str, object]", decode(state, CBOR))
         self._position = cast("int", facts["position"])
         for seq in cast("list[int]", facts["open"]):
-            deal = self._recalled[seq] = Assignment(self, next(self._numbers), seq, None)
-            deal.returned = True
-        self._away = self._views.bus.absences.begin((self.topics,))
+            assignment = self._restored[seq] = Assignment(self, next(self._numbers), seq, None)
+            assignment.redeliver = True
+        self._offline = self._views.bus.absences.begin((self.topics,))
 
     def hold(self, member: Member, seq: int, qos: int) -> Assignment:
         """Restore the assignment of a message sent to a member in an earlier run.
 
         Also for those assigned after the state was saved; no other member gets it unasked.
         """
-        deal = self._recalled.get(seq)
-        if deal is None:
-            deal = self._recalled[seq] = Assignment(self, next(self._numbers), seq, None)
-        seat = self._seats[member]
-        deal.seat, deal.interest, deal.qos, deal.sent = seat, seat.interest, qos, True
-        deal.returned = qos < 2  # MQTT-4.8.2-4
-        seat.deals[deal] = None
-        return deal
+        assignment = self._restored.get(seq)
+        if assignment is None:
+            assignment = self._restored[seq] = Assignment(self, next(self._numbers), seq, None)
+        state = self._member_states[member]
+        assignment.member_state, assignment.interest, assignment.qos, assignment.sent = (
+            state,
+            state.interest,
+            qos,
+            True,
+        )
+        assignment.redeliver = qos < 2  # MQTT-4.8.2-4
+        state.assignments[assignment] = None
+        return assignment

@@ -39,10 +39,10 @@ def begin_timing(
         timed[packet_id] = Sent(event, interest, deliveries.now(), again)
 
 
-def begin_timing_dealt(
+def begin_timing_assignment(
     client: Outgoing,
     session: Session,
-    deal: Assignment,
+    assignment: Assignment,
     event: Event,
     interest: SubscribedFilter,
     packet_id: int = 0,
@@ -51,11 +51,11 @@ def begin_timing_dealt(
     caller, subscription = client.caller, session.subscription
     if subscription is None or caller is None:
         return
-    if not deal.tried:  # otherwise other members delayed it
+    if not assignment.sent_before:  # otherwise other members delayed it
         for feature in client.deliveries.kernel.reader.delivered:
             feature.delivered(GroupMember(caller, subscription.joined), ((event, interest),))
     if packet_id:
-        begin_timing(client, packet_id, event, interest, again=deal.tried)
+        begin_timing(client, packet_id, event, interest, again=assignment.sent_before)
 
 
 def end_timing(client: Outgoing, session: Session, packet_id: int) -> None:

@@ -115,11 +115,11 @@ def send_replayed(
 def tell_all(
     client: Outgoing, session: Session, frames: list[bytes], most: int | None = None
 ) -> bool:
-    """Send pending gaps; return whether any has QoS 2."""
-    certain = False
+    """Send pending gaps; return whether any is sent after a save: one of QoS 2."""
+    after_save = False
     for gap in session.gaps.told(most):
-        certain |= tell(client, session, gap, frames)
-    return certain
+        after_save |= tell(client, session, gap, frames)
+    return after_save
 
 
 def tell(client: Outgoing, session: Session, gap: Gap, frames: list[bytes]) -> bool:
@@ -148,7 +148,7 @@ def _send(
     tellers: list[SubscribedFilter],
     frames: list[bytes],
 ) -> bool:
-    """Append the message that tells of a gap; return whether it has QoS 2 and must be certain."""
+    """Append the message that tells of a gap; return whether it is sent after a save: QoS 2."""
     form = cast("DeliveryFormat", tellers[0].form)
     qos = max(item.qos for item in tellers)
     identifiers = tuple(number for item in tellers for number in item.identifiers)

@@ -45,13 +45,13 @@ def begin_flight(
     qos: int,
     *,
     retain: bool,
-    deal: Assignment | None = None,
+    assignment: Assignment | None = None,
 ) -> int:
     """Add a flight with the state to send it again; return its identifier."""
     wanted = cast("SubscribedFilter", interest)
     form = cast("DeliveryFormat", wanted.form)
     sent = Sent(event, form, qos, retain, wanted.identifiers, session.next_order())
-    sent.deal = deal
+    sent.deal = assignment
     if event.encodings is not None and PARTS in event.encodings:
         sent.told = event.payload
     number = session.window.begin(Flight(sent, client.deliveries.now()))

@@ -9,7 +9,7 @@ from math import ceil
 from typing import cast
 
 from rowcast.core.events import SNAPSHOT, Event
-from rowcast.doors.mqtt.delivery.ack_latency import begin_timing, begin_timing_dealt
+from rowcast.doors.mqtt.delivery.ack_latency import begin_timing, begin_timing_assignment
 from rowcast.doors.mqtt.delivery.delivery_format import SIZE, DeliveryFormat, Frame, Parts
 from rowcast.doors.mqtt.delivery.gap_notices import is_large, mark, tell, tell_all
 from rowcast.doors.mqtt.delivery.inflight import begin_flight, send_again
@@ -34,7 +34,7 @@ def deliver(client: Outgoing, session: Session) -> None:
     if session.resend:
         return  # flights to send again go first (MQTT-4.6.0-1)
     if session.sharing is not None:
-        _send_deals(client, session, session.sharing)
+        _send_assignments(client, session, session.sharing)
     if session.reliable or subscription.progress.page:
         limit = min(limit, session.window.receive_maximum - len(session.window))
         if limit <= 0:
@@ -44,11 +44,11 @@ def deliver(client: Outgoing, session: Session) -> None:
     pairs = subscription.take(limit) if subscription.ready else ()
     if pairs:
         frames, before = list[bytes](), client.traffic.publishes_out
-        certain = _encode(client, session, pairs, frames)
+        after_save = _encode(client, session, pairs, frames)
         if session.reliable and client.traffic.publishes_out - before == len(pairs):
             begin_timing(client, session.window.latest, *pairs[-1])  # of this session
         if session.kept or client.later or client.saving:
-            _post(client, session, frames, certain=certain and session.kept)
+            _post(client, session, frames, after_save=after_save and session.kept)
         else:
             client.out += frames
     if subscription.ready:
@@ -62,71 +62,77 @@ def _tell(client: Outgoing, session: Session) -> None:
     if room <= 0:
         client.blocked = True  # an acknowledgement calls again
         return
-    certain = tell_all(client, session, frames, room)
-    _post(client, session, frames, certain=certain)
+    after_save = tell_all(client, session, frames, room)
+    _post(client, session, frames, after_save=after_save)
 
 
-def _post(client: Outgoing, session: Session, frames: list[bytes], *, certain: bool) -> None:
-    """Send frames now, or, if ``certain``, after their state is on disk."""
+def _post(client: Outgoing, session: Session, frames: list[bytes], *, after_save: bool) -> None:
+    """Send frames now, or, if ``after_save``, after their state is on disk."""
     if session.kept:
         client.deliveries.touch(session)
-    if certain or client.later or client.saving:  # QoS 2, or after it in order
+    if after_save or client.later or client.saving:  # QoS 2, or after it in order
         client.later += frames
     else:
         client.out += frames
 
 
-def _send_deals(client: Outgoing, session: Session, sharing: Sharing) -> None:
-    """Send what groups dealt."""
+def _send_assignments(client: Outgoing, session: Session, sharing: Sharing) -> None:
+    """Send the assignments of groups."""
     frames: list[bytes] = []
-    certain = False
+    after_save = False
     while sharing.given:
-        deal = sharing.given.popleft()
-        certain |= _send_deal(client, session, sharing, deal, frames)
-        if not deal.sent:  # nobody waits for an acknowledgement of it
-            deal.group.done(deal)
-    certain |= tell_all(client, session, frames)
+        assignment = sharing.given.popleft()
+        after_save |= _send_assignment(client, session, sharing, assignment, frames)
+        if not assignment.sent:  # nobody waits for an acknowledgement of it
+            assignment.group.done(assignment)
+    after_save |= tell_all(client, session, frames)
     if frames:
-        _post(client, session, frames, certain=certain)
+        _post(client, session, frames, after_save=after_save)
     sharing.ready()
 
 
-def _send_deal(
-    client: Outgoing, session: Session, sharing: Sharing, deal: Assignment, frames: list[bytes]
+def _send_assignment(
+    client: Outgoing,
+    session: Session,
+    sharing: Sharing,
+    assignment: Assignment,
+    frames: list[bytes],
 ) -> bool:
-    """Append the frame of what a group dealt; return whether any is to be certain.
+    """Append the frame of an assignment; return whether it is sent after a save.
 
-    What cannot be sent is done (MQTT-3.1.2-25, MQTT-3.3.2-5).
+    One that cannot be sent is done (MQTT-3.1.2-25, MQTT-3.3.2-5).
     """
-    let = sharing.let(deal)
+    let = sharing.let(assignment)
     if let is None:
         return False
     event, interest = let
-    qos = deal.qos = min(deal.qos, event.qos)
+    qos = assignment.qos = min(assignment.qos, event.qos)
     retain = interest.retain_as_published and event.retain
     if isinstance(event, Gap):
         event.interest = interest
         return tell(client, session, event, frames)
-    missed = session.gaps.losses.total if deal.tried else 0
+    missed = session.gaps.losses.total if assignment.sent_before else 0
     frame = _frame(client, event, interest, qos, retain=retain)
     if frame is None:
-        if deal.tried and session.gaps.losses.total > missed:
+        if assignment.sent_before and session.gaps.losses.total > missed:
             session.gaps.take_back()
         return False
-    certain = tell_all(client, session, frames)
+    after_save = tell_all(client, session, frames)
     size = client.deliveries.forms.size(event, cast("DeliveryFormat", interest.form))
     client.traffic.sent(1, size)
     number = 0
     if qos:
-        deal.sent = True
-        number = begin_flight(client, session, event, interest, qos, retain=retain, deal=deal)
-        sharing.sent(deal, number)
+        assignment.sent = True
+        number = begin_flight(
+            client, session, event, interest, qos, retain=retain, assignment=assignment
+        )
+        sharing.sent(assignment, number)
         head, tail = cast("Parts", frame)
         frame = head + number.to_bytes(2, "big") + tail
-    begin_timing_dealt(client, session, deal, event, interest, number)
+    begin_timing_assignment(client, session, assignment, event, interest, number)
     frames.append(cast("bytes", frame))
     # Saved for a clean session, too: after a kill no other member gets it (MQTT-4.8.2-5).
-    return certain or (qos == 2 and (session.kept or deal.group.durable))
+    return after_save or (qos == 2 and (session.kept or assignment.group.durable))
 
 
 def _frame(
@@ -163,13 +169,13 @@ def _encode(client: Outgoing, session: Session, pairs: list[Pair], frames: list[
 
     Long because it is the hot path: a call for each message would cost as much as the message.
     """
-    forms, window = client.deliveries.forms, session.window
+    forms, window, after_save = client.deliveries.forms, session.window, False
     asks_more = client.packet_bytes_max > 0 or client.aliases is not None
-    light, marks, certain, sent, payload_bytes = not session.kept, session.gaps.marks, False, 0, 0
+    light, marks, sent, payload_bytes = not session.kept, session.gaps.marks, 0, 0
     last: SubscribedFilter | None = None
     for event, interest in pairs:
         if not event.topic:
-            certain |= tell_all(client, session, frames) | mark(
+            after_save |= tell_all(client, session, frames) | mark(
                 client, session, event, interest, frames
             )
             continue
@@ -201,14 +207,14 @@ def _encode(client: Outgoing, session: Session, pairs: list[Pair], frames: list[
             _unsendable(client, event, cast("SubscribedFilter", interest), frame)
             continue
         if marks:
-            certain |= tell_all(client, session, frames)
+            after_save |= tell_all(client, session, frames)
         if qos:
             pair: Parts = frame  # type: ignore[assignment]
             if light:
                 number = window.begin(event.seq if qos == 1 else CompactInflight.SENT)
             else:
                 number = begin_flight(client, session, event, interest, qos, retain=retain)
-                certain |= qos == 2
+                after_save |= qos == 2
             frames.append(pair[0] + number.to_bytes(2, "big") + pair[1])
         else:
             frames.append(frame)  # type: ignore[arg-type]
@@ -219,7 +225,7 @@ def _encode(client: Outgoing, session: Session, pairs: list[Pair], frames: list[
         payload_bytes += size if isinstance(size, int) else len(event.payload)
     client.traffic.publishes_out += sent
     client.traffic.payload_out += payload_bytes
-    return certain | tell_all(client, session, frames) if marks else certain
+    return after_save | tell_all(client, session, frames) if marks else after_save
 
 
 def _own(
