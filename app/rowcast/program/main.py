@@ -327,6 +327,7 @@ class Application:
             cors_origins=config.http.cors,
             allowed_hosts=(*config.http.allowed_hosts, config.http.host),
             body_bytes_max=config.http.max_body_bytes,
+            body_seconds_max=config.http.body_seconds,
             query_writes_max=config.http.max_query_writes,
             poll_seconds=config.http.poll_seconds,
             anonymous=self.identity.authenticator.anonymous,

@@ -12,6 +12,7 @@ from rowcast.core.overload_limits import OVERLOAD_UNFINISHED_BYTES
 from rowcast.core.shedding import Shed, Shedding
 from rowcast.doors.http.messages.bodies import read_body
 from rowcast.doors.http.messages.parameters import write_parameters
+from rowcast.doors.http.messages.problems import status_of
 from rowcast.doors.http.rest.request import Request
 from rowcast.routes.registry import Route
 
@@ -27,6 +28,19 @@ def parts(count):
         return {"type": "http.request", "body": bytes(PART), "more_body": bool(left)}
 
     return receive, left
+
+
+def lingering(count):
+    """Return a ``receive`` of so many parts, of which the first is there and the others are not."""
+    given, left = parts(count)
+
+    async def receive():
+        if len(left) < count:
+            for _ in range(3):
+                await asyncio.sleep(0)
+        return await given()
+
+    return receive
 
 
 @pytest.mark.parametrize("level", Shed)
@@ -60,6 +74,14 @@ async def test_l11_what_came_of_a_body_goes_with_its_request(ending):
     while trace.tb_next is not None:
         trace = trace.tb_next
         assert not trace.tb_frame.f_locals.get("parts")
+
+
+async def test_c26_a_large_body_that_makes_progress_may_take_its_time():
+    """An import over a poor uplink: longer than the time of a small body, and still arriving."""
+    assert 3 * PART == len(await read_body({}, lingering(3), 10**6, 0, bytes_per_second_min=1))
+    with pytest.raises(Error) as caught:
+        await read_body({}, lingering(3), 10**6, 0, bytes_per_second_min=10**12)
+    assert (Code.INVALID, 408) == (caught.value.code, status_of(caught.value))
 
 
 async def test_a_body_waits_while_too_much_of_its_sender_waits_for_the_disk():

@@ -5,7 +5,11 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from rowcast.core.limits import COMMIT_BACKLOG_EVENTS_MAX, PAYLOAD_BYTES_MAX
+from rowcast.core.limits import (
+    COMMIT_BACKLOG_EVENTS_MAX,
+    HTTP_BODY_SECONDS_MAX,
+    PAYLOAD_BYTES_MAX,
+)
 from rowcast.core.query_write_limits import QUERY_WRITE_RECORDS_MAX
 from rowcast.core.read_limits import LONG_POLL_SECONDS
 from rowcast.settings.sections import (
@@ -55,6 +59,11 @@ class Http(Section):
     )
     max_body_bytes: Annotated[Number, Field(ge=1)] = Field(
         default=PAYLOAD_BYTES_MAX, description="Largest request body, in bytes."
+    )
+    body_seconds: Seconds = Field(
+        default=HTTP_BODY_SECONDS_MAX,
+        description="Time in which a request body must arrive, in seconds, with one more for each "
+        "8 KiB that came; else the answer is 408, and the connection is closed.",
     )
     max_query_writes: Annotated[Number, Field(ge=1, le=COMMIT_BACKLOG_EVENTS_MAX)] = Field(
         default=QUERY_WRITE_RECORDS_MAX,

@@ -1,6 +1,8 @@
 """Request bodies: size limit, timeout and content type.
 
 A body is counted while it arrives, so an oversized one is never buffered, and a slow one times out.
+It is slow when it takes longer than its time and has arrived at less than the least pace: a large
+one that makes progress may take as long as it takes.
 """
 
 import asyncio
@@ -9,6 +11,7 @@ from typing import Final
 
 from rowcast.codecs import CBOR, CBOR_SEQ, JSON, MSGPACK, NDJSON, codec_for, is_structured
 from rowcast.core.errors import Code, Error
+from rowcast.core.limits import HTTP_BODY_BYTES_PER_SECOND_MIN
 from rowcast.doors.http.messages.asgi import Headers, Receive, text_of
 from rowcast.rows.compiled_table import CompiledTable
 
@@ -29,24 +32,28 @@ async def read_body(
     bytes_max: int,
     seconds_max: float,
     check: Callable[[int], None] = lambda _bytes: None,
+    bytes_per_second_min: int = HTTP_BODY_BYTES_PER_SECOND_MIN,
 ) -> bytes:
     """Return the complete body; raises TOO_LARGE, UNSUPPORTED, INVALID, and errors of ``check``.
 
-    ``check`` is called for each chunk with the number of buffered bytes.
+    It has ``seconds_max`` seconds, and one more for each ``bytes_per_second_min`` bytes that
+    arrived. ``check`` is called for each chunk with the number of buffered bytes.
     """
     _check_codings(headers)
     length = headers.get(b"content-length")
     if length is not None and length.isdigit() and int(length) > bytes_max:
         raise too_large(bytes_max)
     try:
-        async with asyncio.timeout(seconds_max):
-            return await _gather(receive, bytes_max, check)
+        async with asyncio.timeout(seconds_max) as limit:
+            begun = asyncio.get_running_loop().time()
+
+            def note(received: int) -> None:
+                check(received)
+                limit.reschedule(begun + seconds_max + received / bytes_per_second_min)
+
+            return await _gather(receive, bytes_max, note)
     except TimeoutError:
-        raise Error(
-            Code.INVALID,
-            f"the body did not arrive within {seconds_max:g} seconds; send it again, faster",
-            close=True,
-        ) from None
+        raise too_slow(seconds_max, bytes_per_second_min) from None
 
 
 def _check_codings(headers: Headers) -> None:
@@ -89,6 +96,17 @@ async def _gather(receive: Receive, bytes_max: int, check: Callable[[int], None]
             message = await receive()
     finally:  # an Error references this frame until a garbage collection
         parts.clear()
+
+
+def too_slow(seconds_max: float, bytes_per_second_min: int) -> Error:
+    """Return the Error for a body that does not arrive (408; RFC 9110, 15.5.9)."""
+    return Error(
+        Code.INVALID,
+        f"the body did not arrive within {seconds_max:g} seconds, with one more for each "
+        f"{bytes_per_second_min} bytes that came; send it again, faster",
+        close=True,
+        slow=True,
+    )
 
 
 def too_large(bytes_max: int) -> Error:

@@ -85,8 +85,11 @@ def usual_status(error: Error) -> int:
 def status_of(error: Error) -> int:
     """Return the HTTP status of an error.
 
-    429 for an exceeded rate of the caller, 421 for a host that is not served.
+    429 for an exceeded rate of the caller, 421 for a host that is not served, 408 for a body that
+    does not arrive.
     """
+    if error.code is Code.INVALID and error.detail.get("slow"):
+        return HTTPStatus.REQUEST_TIMEOUT
     if error.code is Code.DENIED and error.detail.get("misdirected"):
         return HTTPStatus.MISDIRECTED_REQUEST
     if error.code is Code.BUSY and error.detail.get("rate"):
