@@ -153,6 +153,7 @@ async def asgi(
     readers=None,
     features=(),
     hooks=None,
+    now=time.time,
     **settings,
 ):
     """Open a server and close it again; other options are settings of the edge."""
@@ -162,7 +163,7 @@ async def asgi(
         topics=TopicSettings(),
         undeclared=undeclared,
         resources=named,
-        now=time.time,
+        now=now,
         payload_bytes_max=100_000,
         readers=readers,
         features=features,

@@ -58,6 +58,11 @@ def moment_of(value: object, name: str, now_seconds: float) -> Moment:
     return Moment(version)
 
 
+def is_relative(text: str) -> bool:
+    """Whether a moment's text means another moment later on: ``now``, or how long ago."""
+    return text.strip().startswith(("now", "-"))
+
+
 def bygone_of(value: object, name: str, now_seconds: float) -> Moment:
     """Read a moment that has passed; raises INVALID for one that is to come."""
     moment = moment_of(value, name, now_seconds)

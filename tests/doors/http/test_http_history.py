@@ -128,6 +128,23 @@ async def test_pages_follow_one_another(rest):
     assert f"{EPOCH}:9" == got.headers["rowcast-position"]
 
 
+@pytest.mark.parametrize(
+    ("end", "more"), [("to=now", ""), ("_to=-0.001s", ""), ("to=%2D1ms", "&select=to")]
+)
+async def test_later_pages_end_at_the_moment_of_the_first(end, more):
+    """B13: a relative ``to`` is not later for each page, or who pages would never be done."""
+    clock = [1_800_000_000]
+    async with kennel(features=[History()], now=lambda: clock[0]) as rest:
+        path, found = f"/Dog/?from=0&limit=4&{end}{more}", []
+        while path and len(found) < 5:
+            clock[0] += 1
+            got = await rest.get(path)
+            found.append(seqs(got))
+            await rest.put(f"/Dog/{len(found)}", b'{"name": "Late"}')
+            path = got.headers.get("link", "").partition(">")[0].removeprefix("<")
+        assert [[1, 2, 3, 4], [5, 6]] == found
+
+
 @pytest.mark.parametrize("query", ["{0}&limit=1", "limit=1&{0}", "limit=1&[{0}|{0}]"])
 @pytest.mark.parametrize(
     ("table", "condition"), [("Open", "from==Rome"), ("Trip", "from=Rome"), ("Trip", "from=sw=R")]

@@ -86,9 +86,14 @@ def divide_period(text: str, taken: Container[str] = ()) -> tuple[Period | None,
     return period, "&".join(term for term in terms.rest if term)
 
 
-def without_start(text: str, taken: Container[str] = ()) -> str:
-    """Return a query without its parameter ``from``; ``taken`` are names of attributes."""
-    return "&".join(term for name, term in _named(text, taken) if name != "from")
+def continued(text: str, start: str, end: str | None, taken: Container[str] = ()) -> str:
+    """Return a query with another ``from``, and another ``to`` unless that is None.
+
+    ``taken`` are names of attributes.
+    """
+    replaced = {"from"} if end is None else {"from", "to"}
+    kept = [term for name, term in _named(text, taken) if name not in replaced]
+    return "&".join([f"_from={start}", *([] if end is None else [f"_to={end}"]), *kept])
 
 
 def _named(text: str, taken: Container[str]) -> Iterator[tuple[str | None, str]]:

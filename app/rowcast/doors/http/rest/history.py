@@ -20,11 +20,13 @@ from rowcast.codecs import (
     rows_encoder,
 )
 from rowcast.codecs.csv_text import EXTRA_COLUMN
+from rowcast.core.clock import milliseconds_of
 from rowcast.core.conditions import Path, holds
 from rowcast.core.errors import Code, Error
 from rowcast.core.evaluation import project
 from rowcast.core.events import DELETE, Event, local_id
 from rowcast.core.meta import NAMES, meta_of
+from rowcast.core.moments import is_relative
 from rowcast.core.queries import Projection, Query, Select
 from rowcast.core.query_names import is_declared
 from rowcast.core.query_text import parse_query
@@ -33,7 +35,7 @@ from rowcast.core.tables import Table
 from rowcast.core.topics import TopicFilter
 from rowcast.core.values import parse_id
 from rowcast.doors.http.messages.asgi import HeaderList, path_of
-from rowcast.doors.http.messages.periods import Period, without_start
+from rowcast.doors.http.messages.periods import Period, continued
 from rowcast.doors.http.messages.replies import SELECTED, send_bytes, send_headers
 from rowcast.doors.http.rest.allowed_methods import not_offered
 from rowcast.doors.http.rest.path_forms import Reading, readings
@@ -77,7 +79,10 @@ async def answer_to(request: Request, period: Period) -> "Answer":
     keeps = not period.every_ms  # numbers are added up of what is complete
     window = await past.window(topics, table, request.caller, start, end, keeps=keeps)
     query = _query(request, reading, table)
-    return Answer(request, period, window, table, query, media_type)
+    fixed = None
+    if period.end is not None and end is not None and is_relative(period.end):
+        fixed = str(milliseconds_of(end.version))
+    return Answer(request, period, window, table, query, media_type, fixed)
 
 
 async def _reading(request: Request) -> Reading:
@@ -144,6 +149,8 @@ class Answer:
     table: Table | None
     query: Query
     media_type: str
+    end: str | None
+    """A relative ``to`` in milliseconds since 1970: it would be later for each page."""
 
     @property
     def content_type(self) -> str:
@@ -209,7 +216,7 @@ class Answer:
         cursor = request.kernel.cursor(after)
         text = request.scope["query_string"].decode("ascii", "replace")
         taken = {item.name for item in self.table.attributes} if self.table is not None else ()
-        return f"{path}?_from={cursor}&{without_start(text, taken)}"
+        return f"{path}?{continued(text, cursor, self.end, taken)}"
 
     async def stream(self) -> None:
         """Respond with all events, page by page."""
