@@ -145,6 +145,24 @@ async def test_if_match_of_a_read(rest):
         assert (await rest.get("/Dog/1", if_match=TWO)).status == 412
 
 
+@pytest.mark.parametrize(
+    "path", ["/Dog/1", "/Dog/1.name", "/Dog/1?select(name)", "/Dog/1?meta=true"]
+)
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+async def test_if_unmodified_since_of_a_read(rest, path, method):
+    """RFC 9110, 13.1.4; If-Match wins (13.2.2), and a malformed date says nothing."""
+    date = (await rest.get("/Dog/1")).headers["last-modified"]
+    before = formatdate(parsedate_to_datetime(date).timestamp() - 1, usegmt=True)
+    for headers, status in [
+        ({"if_unmodified_since": date}, 200),
+        ({"if_unmodified_since": before}, 412),
+        ({"if_unmodified_since": before, "if_none_match": ONE}, 412),
+        ({"if_unmodified_since": before, "if_match": ONE}, 200),
+        ({"if_unmodified_since": "yesterday"}, 200),
+    ]:
+        assert (await rest.ask(method, path, **headers)).status == status
+
+
 async def test_head_is_conditional_too(rest):
     assert (await rest.head("/Dog/1", if_none_match=ONE)).status == 304
 

@@ -57,7 +57,8 @@ DOCUMENTS: Final = frozenset({"/openapi.json", "/asyncapi.json"})
 _NO_RECORDS: Final = ("/$", "//", pages.ROOT, *OPEN_PATHS, *DOCUMENTS)
 """Prefixes of paths that may not be plain topics."""
 _NOT_PLAIN: Final = frozenset(
-    {b"origin", b"authorization", b"cookie", b"if-match", b"if-none-match", b"if-modified-since"}
+    {b"origin", b"authorization", b"cookie", *(b"if-match", b"if-none-match")}
+    | {b"if-modified-since", b"if-unmodified-since"}
 )
 """Headers of a GET with credentials or conditions."""
 _TAKES_STREAM: Final = re.compile(

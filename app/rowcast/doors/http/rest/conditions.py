@@ -86,15 +86,25 @@ def _not_after(version: int, date: bytes) -> bool | None:
         return None
 
 
-def check_read_condition(headers: Headers, etag: bytes) -> None:
-    """Raise PRECONDITION unless If-Match of a read has this ETag, whatever its suffix."""
+def check_read_condition(headers: Headers, etag: bytes, version: int | None = None) -> None:
+    """Raise PRECONDITION unless If-Match of a read has this ETag, whatever its suffix.
+
+    Without If-Match, If-Unmodified-Since counts (RFC 9110, 13.2.2), if there is a ``version``.
+    """
     header = headers.get(b"if-match")
     if header is None:
+        since = headers.get(b"if-unmodified-since")
+        if since is not None and version is not None and _not_after(version, since) is False:
+            changed = http_date(version).decode()
+            raise Error(
+                Code.PRECONDITION,
+                f"the record changed at {changed}, after the date in If-Unmodified-Since",
+            )
         return
     tags = tags_of(header, "If-Match")
-    version = _without_suffix(etag.decode().strip('"'))
+    wanted = _without_suffix(etag.decode().strip('"'))
     if tags is not None and not any(
-        not weak and _without_suffix(text) == version for weak, text in tags
+        not weak and _without_suffix(text) == wanted for weak, text in tags
     ):
         raise Error(
             Code.PRECONDITION, f"the record's ETag is {etag.decode()}, which If-Match does not name"

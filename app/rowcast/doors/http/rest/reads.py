@@ -218,7 +218,7 @@ async def _send_parts(request: Request, record: Record, reading: Reading) -> Non
     other = None if media_type == JSON else media_type
     validators = validators_of(request.kernel, record, other)
     etag = validators[0][1]
-    check_read_condition(headers, etag)
+    check_read_condition(headers, etag, record.version)
     conditional = b"if-none-match" in headers or b"if-modified-since" in headers
     select = _select_of(request, record) if request.parameters.query else None
     # _stale changes by time, and related records change without this one

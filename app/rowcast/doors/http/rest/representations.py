@@ -193,9 +193,9 @@ def not_a_value(record: Record, media_type: str) -> Error:
 async def send_representation(
     kept: Representation, headers: Headers, send: Send, *, head: bool = False
 ) -> None:
-    """Send a record, or 304; raises PRECONDITION when If-Match differs."""
-    if b"if-match" in headers:
-        check_read_condition(headers, kept.etag)
+    """Send a record, or 304; raises PRECONDITION when it is not the one that is asked for."""
+    if b"if-match" in headers or b"if-unmodified-since" in headers:
+        check_read_condition(headers, kept.etag, kept.version)
     if (b"if-none-match" in headers or b"if-modified-since" in headers) and not_modified(
         headers, kept.etag, kept.version
     ):
