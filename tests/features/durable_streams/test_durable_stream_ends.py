@@ -143,6 +143,26 @@ async def test_a_stream_is_there_for_another_who_creates_it_when_it_is_stored(fa
         assert [True, False] == [(await first)[1], (await second)[1]]
 
 
+@pytest.mark.parametrize("fails", [False, True])
+async def test_a_stream_is_forked_when_it_is_stored(fails):
+    """V7: the fork of what is never stored would be acknowledged, and begin with nothing."""
+    room, streams = open_room()
+    gate = Gate(streams)
+    gate.error = Error(Code.BUSY, "the disk is full") if fails else None
+    source = asyncio.create_task(create(streams, "s/1", content=(b"x",)))
+    await turns(3)
+    fork = asyncio.create_task(create(streams, "s/2", replace(TEXT, source="s/1")))
+    await turns(9)
+    assert not fork.done()
+    gate.opened.set()
+    if fails:
+        assert [Code.BUSY] * 2 == [await refused(source), await refused(fork)]
+        assert Code.NOT_FOUND is code_of_get(streams, "s/2")
+        return
+    await source
+    assert [b"x"] == await content(room, (await fork)[0])
+
+
 def code_of_get(streams, topic):
     try:
         streams.get(topic)

@@ -122,7 +122,7 @@ class DurableStreams:
         self.kernel.rights.check_write(topic, caller, MESSAGE)
         known = self.find(topic)
         if known is not None:
-            return await self._stored(known, wish), False
+            return await self._stored(self._same(known, wish)), False
         self._check_room(caller)
         stream, prefix = await self._planned(Plan(self.kernel, topic, wish, ends, caller))
         if prefix and content.messages and not stream.is_json:
@@ -130,7 +130,7 @@ class DurableStreams:
         elif prefix:
             content = replace(content, messages=(prefix,))
         if self._streams.get(topic) is not None:  # another request was faster
-            return await self._stored(self.get(topic), wish), False
+            return await self._stored(self._same(self.get(topic), wish)), False
         self._check_source(stream)
         self._streams.add(stream)
         self.touch(stream)  # before anything is waited for: its time to live begins
@@ -144,12 +144,11 @@ class DurableStreams:
         self._schedule(stream)
         return stream, True
 
-    async def _stored(self, known: Stream, wish: Wish) -> Stream:
-        """Return the stream that is there, once whoever creates it has stored it. Raises BUSY."""
-        same = self._same(known, wish)
+    async def _stored(self, known: Stream) -> Stream:
+        """Return a stream that is there, once whoever creates it has stored it. Raises BUSY."""
         async with known.turn:
             if self._streams.has(known):
-                return same
+                return known
         raise Error(
             Code.BUSY,
             f"the stream {known.topic!r} has ended, or could not be stored; create it again",
@@ -200,7 +199,7 @@ class DurableStreams:
         source = self.find(plan.wish.source)
         if source is None:
             raise Error(Code.NOT_FOUND, f"there is no stream at {plan.wish.source!r} to fork from")
-        return await plan.forked(source)
+        return await plan.forked(await self._stored(source))
 
     def offset(self, position: int) -> str:
         """Return the offset of a position."""
