@@ -67,8 +67,9 @@ def local_place(path: Path) -> Path:
 
 Number = Annotated[int, BeforeValidator(not_a_switch)]
 Seconds = Annotated[float, BeforeValidator(not_a_switch), Field(gt=0, le=CONFIG_SECONDS_MAX)]
+SecondsOrZero = Annotated[float, BeforeValidator(not_a_switch), Field(ge=0, le=CONFIG_SECONDS_MAX)]
 Count = Annotated[Number, Field(ge=0, le=CONFIG_NUMBER_MAX)]
-CountOfBytes = Annotated[Number, Field(ge=1, le=CONFIG_NUMBER_MAX)]
+CountFromOne = Annotated[Number, Field(ge=1, le=CONFIG_NUMBER_MAX)]
 PortOrNone = Annotated[Annotated[Number, Field(ge=0, le=65_535)] | None, BeforeValidator(nothing)]
 Place = Annotated[Path, BeforeValidator(_named_place), AfterValidator(local_place)]
 PlaceOrNone = Annotated[Place | None, BeforeValidator(_no_place)]

@@ -9,13 +9,13 @@ from rowcast.core.result_limits import (
     RESULT_CHANGES_MAX,
     RESULT_CHANGES_MAX_MAX,
 )
-from rowcast.settings.sections import CountOfBytes, Number, Section
+from rowcast.settings.sections import CountFromOne, Number, Section
 
 
 class ResultSection(Section):
     """Results of jobs: of Spark and of derived tables."""
 
-    bytes_max: CountOfBytes = Field(
+    bytes_max: CountFromOne = Field(
         default=RESULT_BYTES_MAX,
         description="Bytes of one result, and of all that one user uploads at the same time; all "
         "users together have twice as many. They are in files until the commit.",

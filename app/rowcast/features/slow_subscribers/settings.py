@@ -6,7 +6,7 @@ from pydantic import Field
 
 from rowcast.core.slow_limits import SLOW_EXPIRE_SECONDS, SLOW_THRESHOLD_MS, SLOW_TOP, SLOW_TOP_MAX
 from rowcast.features.slow_subscribers.slow_subscribers import Measure, SlowSettings
-from rowcast.settings.sections import Number, Seconds, Section
+from rowcast.settings.sections import CountFromOne, Number, Seconds, Section
 
 
 class SlowSection(Section):
@@ -16,7 +16,7 @@ class SlowSection(Section):
         default=SLOW_TOP,
         description="Length of the list, at most 1,000; 0 disables the measurement.",
     )
-    threshold_ms: Annotated[Number, Field(ge=1)] = Field(
+    threshold_ms: CountFromOne = Field(
         default=SLOW_THRESHOLD_MS,
         description="Latency from which a delivery is slow, in milliseconds.",
     )

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, model_validator
 
 from rowcast.core.errors import Code, Error
-from rowcast.settings.sections import CountOfBytes, PlaceOrNone, Seconds, Section
+from rowcast.settings.sections import CountFromOne, PlaceOrNone, Seconds, Section
 
 NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,32}")
 """What NATS and PostgreSQL take as part of a name."""
@@ -149,7 +149,7 @@ class Cluster(Section):
         description="File with the authority that signs these servers' certificates (PEM); by "
         "default those of the system.",
     )
-    log_bytes: CountOfBytes = Field(
+    log_bytes: CountFromOne = Field(
         default=4 * 1024**3,
         description="How much of the log the engine keeps, in bytes. A node that is further behind "
         "gets a copy of another one's tables.",

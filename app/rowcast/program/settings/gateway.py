@@ -14,7 +14,7 @@ from rowcast.features.bridges.outbox import Rules
 from rowcast.features.bridges.plan import Mode, Plan, Route
 from rowcast.features.bridges.remote import MQTT_3_1_1, MQTT_5, Remote
 from rowcast.program.settings.mistakes import mistake
-from rowcast.settings.sections import Number, PlaceOrNone, Section
+from rowcast.settings.sections import Count, Number, PlaceOrNone, Section
 from rowcast.subscriptions.offered import PREFIXES
 
 
@@ -141,9 +141,9 @@ class RemoteBroker(Section):
     max_inflight: Annotated[Number, Field(ge=1, le=65_535)] = GATEWAY_FLYING_MAX
     poison_max_attempts: Annotated[Number, Field(ge=1, le=100)] = 5
     outbox_batch_size: Annotated[Number, Field(ge=1, le=10_000)] = 500
-    outbox_max_events: Annotated[Number, Field(ge=0)] = 0
-    outbox_max_bytes: Annotated[Number, Field(ge=0)] = 0
-    outbox_max_age_seconds: Annotated[Number, Field(ge=0)] = 0
+    outbox_max_events: Count = 0
+    outbox_max_bytes: Count = 0
+    outbox_max_age_seconds: Count = 0
     outbox_policy: Policy = Policy.DROP_OLDEST
     dead_letter_retain_days: Annotated[Number, Field(ge=1, le=3_650)] = 30
     reconnect_interval_ms: Annotated[Number, Field(ge=1, le=60_000)] = 5_000

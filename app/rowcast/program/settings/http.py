@@ -1,12 +1,13 @@
 """Settings of the door for REST, SSE and WebSocket."""
 
 import re
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field
 
 from rowcast.core.limits import (
     COMMIT_BACKLOG_EVENTS_MAX,
+    CONFIG_SECONDS_MAX,
     HTTP_BODY_SECONDS_MAX,
     PAYLOAD_BYTES_MAX,
 )
@@ -20,6 +21,12 @@ from rowcast.settings.sections import (
     host_name,
     network_name,
 )
+
+HTTP_BODY_BYTES_MAX_MAX: Final = 1024**3
+"""Of ``http.max_body_bytes``: a body is in memory as a whole."""
+SSE_RETRY_MS_MAX: Final = 86_400_000
+"""Of ``sse.retry_ms``: with what the server adds it is five days at most. Timers of browsers have
+31 bits, 24 days: a longer wait is none, and clients would connect again without a pause."""
 
 
 def _origin(value: str) -> str:
@@ -57,8 +64,8 @@ class Http(Section):
         description="Addresses and networks of proxies whose X-Forwarded-For and "
         "X-Forwarded-Proto headers are trusted: `10.0.0.1`, `10.1.0.0/16`.",
     )
-    max_body_bytes: Annotated[Number, Field(ge=1)] = Field(
-        default=PAYLOAD_BYTES_MAX, description="Largest request body, in bytes."
+    max_body_bytes: Annotated[Number, Field(ge=1, le=HTTP_BODY_BYTES_MAX_MAX)] = Field(
+        default=PAYLOAD_BYTES_MAX, description="Largest request body, in bytes; at most 1073741824."
     )
     body_seconds: Seconds = Field(
         default=HTTP_BODY_SECONDS_MAX,
@@ -74,7 +81,7 @@ class Http(Section):
         default=LONG_POLL_SECONDS,
         description="How long a long poll waits for events, in seconds.",
     )
-    idempotency_seconds: Annotated[Number, Field(ge=1)] = Field(
+    idempotency_seconds: Annotated[Number, Field(ge=1, le=CONFIG_SECONDS_MAX)] = Field(
         default=86_400,
         description="How long the answer to a request with an `Idempotency-Key` is stored for "
         "repeats, in seconds.",
@@ -88,10 +95,10 @@ class Sse(Section):
         default=15,
         description="Silence on an SSE stream after which the server sends a comment, in seconds.",
     )
-    retry_ms: Annotated[Number, Field(ge=1)] = Field(
+    retry_ms: Annotated[Number, Field(ge=1, le=SSE_RETRY_MS_MAX)] = Field(
         default=2_000,
         description="Shortest wait before a browser reconnects, in milliseconds; the server adds "
-        "up to four times as much at random.",
+        "up to four times as much at random. At most 86400000.",
     )
 
 

@@ -10,32 +10,32 @@ from rowcast.core.memory_limits import (
     COMMIT_CLIENT_BYTES_HIGH,
     RECORD_CACHE_BYTES_MAX,
 )
-from rowcast.settings.sections import Count, CountOfBytes, Section
+from rowcast.settings.sections import Count, CountFromOne, Section
 from rowcast.writes.pending_bytes import WriteBounds
 
 
 class Memory(Section):
     """Bounds in bytes; each write counts with its payload and 512 bytes."""
 
-    client_write_bytes: CountOfBytes = Field(
+    client_write_bytes: CountFromOne = Field(
         default=COMMIT_CLIENT_BYTES_HIGH,
         description="Bytes of one client's pending writes at which the server stops reading from "
         "that client, at most 384 KiB while several write; at four times as many its writes are "
         "refused.",
     )
-    write_bytes: CountOfBytes = Field(
+    write_bytes: CountFromOne = Field(
         default=COMMIT_BACKLOG_BYTES_HIGH,
         description="Bytes of all clients' pending writes at which the server stops reading from "
         "those above the mean; at twice as many all writes are refused.",
     )
-    commit_bytes: Annotated[CountOfBytes, Field(ge=65_536)] = Field(
+    commit_bytes: Annotated[CountFromOne, Field(ge=65_536)] = Field(
         default=COMMIT_BATCH_BYTES_MAX,
         description="Bytes of one transaction, shared by all writers. A smaller value shortens "
         "the wait of small writes behind large ones; a larger one gives a slow disk more "
         "throughput.",
     )
 
-    cache_bytes: CountOfBytes = Field(
+    cache_bytes: CountFromOne = Field(
         default=RECORD_CACHE_BYTES_MAX,
         description="Size of the record cache in bytes, decoded values included.",
     )

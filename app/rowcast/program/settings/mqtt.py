@@ -24,7 +24,15 @@ from rowcast.doors.mqtt.packets.rewrite import Action, AutoSubscriptions, Rewrit
 from rowcast.mqtt.packets import Subscription
 from rowcast.mqtt.reasons import Reason
 from rowcast.program.settings.tls import MutualTls
-from rowcast.settings.sections import Count, Number, PortOrNone, Seconds, Section
+from rowcast.settings.sections import (
+    Count,
+    CountFromOne,
+    Number,
+    PortOrNone,
+    Seconds,
+    SecondsOrZero,
+    Section,
+)
 
 T = TypeVar("T")
 
@@ -162,7 +170,7 @@ class MqttLimits(Section):
     max_connections_per_peer: Count = Field(
         default=0, description="Concurrent MQTT connections of one address; 0 means no limit."
     )
-    max_subscriptions: Annotated[Number, Field(ge=1)] = Field(
+    max_subscriptions: CountFromOne = Field(
         default=MQTT_SUBSCRIPTIONS_MAX, description="Filters of one client."
     )
     max_inflight: Annotated[Number, Field(ge=1, le=65_535)] = Field(
@@ -284,7 +292,7 @@ class Mqtt(MqttLimits):
         description="Longest time that a session outlives its connection, in seconds; 0: the "
         "client decides.",
     )
-    sys_interval: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(
+    sys_interval: SecondsOrZero = Field(
         default=10,
         description="Interval at which uptime, memory and load averages below `$SYS/broker` are "
         "updated, in seconds; 0 publishes none of these topics.",

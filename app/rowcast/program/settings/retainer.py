@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field
 
 from rowcast.core.durations import parse_duration
 from rowcast.core.limits import (
+    CONFIG_NUMBER_MAX,
     RETAINED_DELIVERY_RATE,
     RETAINED_PAGE_RECORDS,
     RETAINED_PAYLOAD_BYTES_MAX,
@@ -90,9 +91,9 @@ def _rate(value: object) -> object:
     return value
 
 
-_Positive = Field(ge=0, allow_inf_nan=False)
+_Positive = Field(ge=0, le=CONFIG_NUMBER_MAX)
 Duration = Annotated[Annotated[float, _Positive], BeforeValidator(_duration)]
-Size = Annotated[Annotated[int, Field(ge=0)], BeforeValidator(_size)]
+Size = Annotated[Count, BeforeValidator(_size)]
 Rate = Annotated[Annotated[float, _Positive], BeforeValidator(_rate)]
 
 

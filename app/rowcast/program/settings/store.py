@@ -9,7 +9,7 @@ from rowcast.core.limits import CONFIG_NUMBER_MAX
 from rowcast.core.read_limits import QUERY_SECONDS
 from rowcast.journal.tail import LAG_EVENTS, LAG_SECONDS, Tail
 from rowcast.program.settings.snapshots import StoreOrNone
-from rowcast.settings.sections import Count, Number, Seconds, Section
+from rowcast.settings.sections import Count, Number, Seconds, SecondsOrZero, Section
 
 
 class Store(Section):
@@ -19,7 +19,7 @@ class Store(Section):
         default="",
         description="URL of the database; by default a SQLite file in the data directory.",
     )
-    query_timeout: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(
+    query_timeout: SecondsOrZero = Field(
         default=QUERY_SECONDS,
         description="Time limit of one query, or of one page of a streamed list, in seconds; "
         "beyond it the query fails with `busy`. 0 means no limit.",

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, Field
 
 from rowcast.core.topic_tables import PREFIX
 from rowcast.core.undeclared_topic_limits import TOPIC_TABLE_GRACE_SECONDS, TOPIC_TABLES_MAX
 from rowcast.features.undeclared_topics.topic_tables import TopicSettings
-from rowcast.settings.sections import Count, Number, Section, not_a_switch
+from rowcast.settings.sections import Count, CountFromOne, SecondsOrZero, Section
 from rowcast.store.store import Keep
 
 
@@ -43,14 +43,12 @@ class Topics(Section):
         description="`table`: log every message, in a topic table for each first level; `route`: "
         "deliver messages and store only retained values; `reject`: refuse.",
     )
-    cleanup_delay: Annotated[
-        float, BeforeValidator(not_a_switch), Field(ge=0, allow_inf_nan=False)
-    ] = Field(
+    cleanup_delay: SecondsOrZero = Field(
         default=TOPIC_TABLE_GRACE_SECONDS,
         description="Time from the last unsubscribe to the removal of an empty topic table, in "
         "seconds.",
     )
-    max_tables: Annotated[Number, Field(ge=1)] = Field(
+    max_tables: CountFromOne = Field(
         default=TOPIC_TABLES_MAX,
         description="Number of topic tables; a message that needs another one is refused.",
     )
