@@ -166,3 +166,13 @@ async def test_v7_the_source_of_a_fork_is_a_path_of_a_url():
         assert 201 == (await edge.put(f"/$streams/f/{number}", stream_forked_from=path)).status
         assert b"x" == (await edge.get(f"/$streams/f/{number}?offset=-1")).body
     assert 400 == (await edge.put("/$streams/f/9", stream_forked_from="/s/%FF")).status
+
+
+async def test_v7_text_is_as_it_was_for_readers_of_events():
+    """They drop a space after the colon: words that come one at a time would run together."""
+    edge, _ = open_edge()
+    text = b" one\n  two\n\nthree \n "
+    await edge.put("/$streams/s/1", text, content_type="text/plain", stream_closed="true")
+    answer = await edge.get("/$streams/s/1?offset=-1&live=sse")
+    lines = answer.body.partition(b"\n\n")[0].split(b"\n")[1:]
+    assert text == b"\n".join(line.removeprefix(b"data:").removeprefix(b" ") for line in lines)

@@ -31,9 +31,13 @@ def body_of(messages: Sequence[bytes], *, is_json: bool) -> bytes:
 
 
 def data_event(body: bytes, *, is_text: bool) -> bytes:
-    """Return an event of SSE with data; what is no text is in base64."""
+    """Return an event of SSE with data; what is no text is in base64.
+
+    Readers drop a space after the colon (HTML, 9.2.6), so a line that begins with one gets another.
+    """
     text = body if is_text else b64encode(body)
-    lines = b"".join(b"data:" + line + b"\n" for line in _LINES.split(text))
+    parts = _LINES.split(text)
+    lines = b"".join(b"data:" + b" " * part.startswith(b" ") + part + b"\n" for part in parts)
     return b"event: data\n" + lines + b"\n"
 
 
