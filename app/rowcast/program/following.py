@@ -185,7 +185,7 @@ class Following(Application):
         await self.doors.open_http(edge)
         self._kinds[STREAMS] = partial(self._streams, edge)
         self._kinds[CLOCK] = partial(self._clock, clock)
-        self._closing.callback(entrance.stop)
+        self._closing.push_async_callback(entrance.stop)
         await self.doors.open_mqtt(self.broker, entrance)
         self._closing.callback(self.doors.close)
 

@@ -90,7 +90,7 @@ class RelayingEdge(Edge):
 
     async def _pass_on(self, scope: Scope, receive: Receive, send: TrackedSend) -> None:
         try:
-            await requests.pass_on(self.open_far, scope, receive, send)
+            await requests.pass_on(self.open_far, scope, receive, send, self.closing)
         except CancelledError:
             if send.status or not self.closing.is_set():
                 raise

@@ -191,8 +191,10 @@ async def test_limits_of_connections_hold_at_this_node(door):
     one.lose()
     three = connect(door)
     assert not three.transport.closed
-    door.relay.stop()
-    assert three.transport.closed
+    stopping = asyncio.create_task(door.relay.stop())
+    await until(lambda: three.transport.closed)
+    three.lose()
+    await stopping
     late = connect(door)
     assert late.client is None
     assert late.transport.aborted

@@ -64,6 +64,8 @@ class Asgi:
             "scheme": "http", "type": "http",
         } | scope  # fmt: skip
         self.body, self.stays, self.sent = list(body), stays, []
+        self.closing = asyncio.Event()
+        self.parts = self.scope, self.receive, self.send, self.closing
 
     async def receive(self):
         if self.body:
@@ -76,7 +78,7 @@ class Asgi:
         self.sent.append(message)
 
     async def ask(self, node):
-        await requests.pass_on(node.open, self.scope, self.receive, self.send)
+        await requests.pass_on(node.open, *self.parts)
         return self.sent
 
     @property
@@ -177,9 +179,35 @@ async def told(*parts, gather_seconds=60.0):
         return wires[0]
 
     client = Asgi("PUT", "/r", [(b"content-length", b"4")], parts)
-    await requests.pass_on(open_far, client.scope, client.receive, client.send, gather_seconds)
+    await requests.pass_on(open_far, *client.parts, gather_seconds)
     assert client.answer == b"ok"
     return wires[0].written
+
+
+STREAM = (
+    b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\n"
+    b"transfer-encoding: chunked\r\n\r\n8\r\ndata: 1\n\r\n"
+)
+
+
+async def test_a_stream_ends_when_this_node_stops():
+    """Its reader is elsewhere then; as it never ends by itself, it would hold up the stop."""
+    client = Asgi()
+    async with Node(STREAM, then=b"never") as node:
+        asking = asyncio.create_task(client.ask(node))
+        await until(lambda: client.answer)
+        client.closing.set()
+        sent = await asking
+        await node.ended.wait()
+    assert client.answer == b"data: 1\n"
+    assert sent[-1] == {"type": "http.response.body", "body": b"", "more_body": False}
+
+
+async def test_another_answer_is_finished_while_this_node_stops():
+    (client := Asgi()).closing.set()
+    async with Node(OK) as node:
+        await client.ask(node)
+    assert client.answer == b"ok"
 
 
 HEAD = b"PUT /r HTTP/1.1\r\nhost: x\r\ncontent-length: 4\r\n\r\n"
@@ -259,7 +287,7 @@ async def test_without_a_node_nothing_is_sent():
 
     client = Asgi(body=[part()])
     with pytest.raises(Error, match="none"):
-        await requests.pass_on(nobody, client.scope, client.receive, client.send)
+        await requests.pass_on(nobody, *client.parts)
     with pytest.raises(Error, match="none"):
         await sockets.pass_on(nobody, client.scope, client.receive, client.send)
 

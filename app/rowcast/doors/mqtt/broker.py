@@ -8,7 +8,6 @@ import asyncio
 import logging
 import math
 from collections.abc import Callable, Mapping
-from secrets import randbelow
 
 from rowcast.core.bounded import ClearedCache
 from rowcast.core.errors import Error
@@ -17,9 +16,9 @@ from rowcast.core.limits import (
     MQTT_CLOSE_SECONDS,
     SESSION_TIMER_SECONDS_MAX,
 )
-from rowcast.core.overload_limits import GOODBYE_RETRY_MS_MIN, GOODBYE_RETRY_SPREAD_MS
 from rowcast.core.topics import TopicFilter
 from rowcast.doors.mqtt.client import Client
+from rowcast.doors.mqtt.connections.goodbye import goodbye
 from rowcast.doors.mqtt.connections.guard import LoginThrottle
 from rowcast.doors.mqtt.connections.rejections import Refused, Rejections
 from rowcast.doors.mqtt.connections.timer_wheel import TimerWheel
@@ -353,18 +352,6 @@ class Broker:
         if not self.clients:
             self._emptied.set()
 
-    def _say_goodbye(self, client: Client) -> None:
-        """Tell a client why it ends, when to come back, or where to go instead (MQTT 5, 4.11)."""
-        reference = self.settings.server_reference
-        if reference:
-            words = "the server is shutting down; use the other one meanwhile"
-            where: dict[str, object] = {"server_reference": reference}
-            client.disconnect(Reason.USE_ANOTHER_SERVER, words, where)
-            return
-        milliseconds = GOODBYE_RETRY_MS_MIN + randbelow(GOODBYE_RETRY_SPREAD_MS)
-        when: dict[str, object] = {"user_property": (("retry-after-ms", str(milliseconds)),)}
-        client.disconnect(Reason.SERVER_SHUTTING_DOWN, "the server is shutting down", when)
-
     async def stop(self) -> None:
         """Tell every client that the server goes down, and wait until all are gone (D5).
 
@@ -375,7 +362,7 @@ class Broker:
         self._emptied.clear()
         self._watch_expiry()
         for client in list(self.clients):
-            self._say_goodbye(client)
+            client.disconnect(*goodbye(self.settings.server_reference))
         for session in self.sessions:
             wills.disarm(session)
             if session.away is not None and session.away.missed:

@@ -32,6 +32,8 @@ has taken it then. A slower one is passed on as it comes, and has the time that 
 _CONTINUE: Final = 100
 _OK: Final = 200
 BODILESS: Final = frozenset({204, 304})
+STREAM: Final = b"text/event-stream"
+"""The media type of an answer that never ends by itself."""
 
 
 class Response:
@@ -80,6 +82,13 @@ class Response:
             self.status = status
             self.ended = self._bodiless or status in BODILESS
 
+    @property
+    def is_stream(self) -> bool:
+        """Whether it is an event stream, whose reader connects again when it ends."""
+        return any(
+            name == b"content-type" and value.startswith(STREAM) for name, value in self.headers
+        )
+
     def on_body(self, data: bytes) -> None:
         """Take a part of the body."""
         self.body.append(data)
@@ -94,13 +103,17 @@ async def pass_on(
     scope: Scope,
     receive: Receive,
     send: Send,
+    closing: asyncio.Event,
     gather_seconds: float = GATHER_SECONDS,
 ) -> None:
-    """Pass on a request. Raises BUSY when nothing of an answer has been sent."""
+    """Pass on a request; once ``closing`` is set, event streams end.
+
+    Raises BUSY when nothing of an answer has been sent.
+    """
     upstream = await Upstream.open(open_far, scope)
     response = Response(bodiless=scope["method"] == "HEAD")
     asking = asyncio.create_task(_ask(upstream, scope, receive, response, gather_seconds))
-    answering = asyncio.create_task(_answer(upstream, response, send))
+    answering = asyncio.create_task(_answer(upstream, response, send, closing))
     try:
         await asyncio.wait((asking, answering), return_when=asyncio.FIRST_COMPLETED)
         if not answering.done():  # the client has gone
@@ -173,32 +186,52 @@ async def _send_body(upstream: Upstream, receive: Receive, *, chunked: bool) -> 
     return True
 
 
-async def _answer(upstream: Upstream, response: Response, send: Send) -> None:
-    begun = False
-    while not response.ended:
-        try:
-            data = await upstream.read()
-        except OSError:
-            data = b""
-        if not data:
-            break
+async def _answer(
+    upstream: Upstream, response: Response, send: Send, closing: asyncio.Event
+) -> None:
+    while not response.status and await _read(upstream, response):
+        """Interim answers, and parts of headers."""
+    if not response.status:
+        raise lost()
+    head = {"status": response.status, "headers": response.headers}
+    await send({"type": "http.response.start", **head})
+    if not response.is_stream:
+        await _pass_body(upstream, response, send)
+        return
+    ending = asyncio.create_task(_end_when(closing, upstream, response))
+    try:
+        await _pass_body(upstream, response, send)
+    finally:
+        ending.cancel()
+
+
+async def _read(upstream: Upstream, response: Response) -> bool:
+    """Take what comes next; return False at the end."""
+    try:
+        data = await upstream.read()
+    except OSError:
+        data = b""
+    if data:
         response.feed(data)
-        if response.status and not begun:
-            begun = True
-            await send(
-                {
-                    "type": "http.response.start",
-                    "status": response.status,
-                    "headers": response.headers,
-                }
-            )
+    return bool(data)
+
+
+async def _pass_body(upstream: Upstream, response: Response, send: Send) -> None:
+    more = True
+    while more:
         body, response.body = b"".join(response.body), []
         if body:
             await send({"type": "http.response.body", "body": body, "more_body": True})
-    if not begun:
-        raise lost()
+        more = not response.ended and await _read(upstream, response)
     if response.ended or response.ends_with_connection:  # else it is cut short, as it came
         await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _end_when(closing: asyncio.Event, upstream: Upstream, response: Response) -> None:
+    """End a stream when this node stops. An event that is cut has no end: no reader takes it."""
+    await closing.wait()
+    response.ended = True
+    upstream.close()
 
 
 def lost() -> Error:

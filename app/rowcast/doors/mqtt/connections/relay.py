@@ -4,19 +4,26 @@ This node accepts connections, ends TLS and WebSocket frames, and passes on the 
 subscriptions and answers are those of the other node. So a client may connect anywhere, and a
 session is wherever its client connects next. While no node numbers, a client that has sent
 something waits for a while, and is then refused with Server unavailable.
+
+When this node stops, its clients are told as those of a server are (``goodbye.py``): between two
+packets of the other node, and only those whose CONNECT and CONNACK have passed.
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
 from rowcast.core.errors import Error
 from rowcast.core.limits import MQTT_CLOSE_SECONDS
+from rowcast.doors.mqtt.connections.farewell import Farewell
 from rowcast.doors.mqtt.connections.guard import LoginThrottle, Refusal
 from rowcast.doors.mqtt.connections.rejections import Refused, Rejections
 from rowcast.doors.mqtt.connections.transport import Receiver, Transport, certificate_of
 from rowcast.mqtt.reasons import Reason
 from rowcast.net.relay import MQTT, Client, Far, certificate_der
+
+log = logging.getLogger("rowcast.mqtt")
 
 OPEN_SECONDS: Final = 10.0
 """How long a client waits for a sequencer: another one takes over in less."""
@@ -43,6 +50,7 @@ class MqttRelay:
         self.loop = refused.loop
         self.stopping = False
         self.clients: set[RelayedClient] = set()
+        self._emptied = asyncio.Event()
 
     def enter(
         self, transport: Transport, peer: str, media_type: str | None = None
@@ -63,12 +71,22 @@ class MqttRelay:
         if client in self.clients:
             self.clients.remove(client)
             self._guard.exit(client.peer)
+        if not self.clients:
+            self._emptied.set()
 
-    def stop(self) -> None:
-        """End all connections: their clients connect to another node."""
+    async def stop(self) -> None:
+        """End all connections, and wait until all are gone: clients connect to another node."""
         self.stopping = True
+        self._emptied.clear()
         for client in list(self.clients):
-            client.close()
+            client.take_leave()
+        if not self.clients:
+            return
+        try:  # each client cuts its transport itself when the peer does not take the end
+            async with asyncio.timeout(2 * MQTT_CLOSE_SECONDS):
+                await self._emptied.wait()
+        except TimeoutError:
+            log.warning("%d connections did not end in time", len(self.clients))
 
 
 class RelayedClient(Receiver):
@@ -87,11 +105,18 @@ class RelayedClient(Receiver):
         self._is_full = False
         """Whether the way on is full, so that nothing is read from the client."""
         self._refused: Refused | None = None
+        self._farewell = Farewell()
+        self._leaving = False
+        """Whether it is to be told that this node stops, once a packet to it has its end."""
+        self._over = False
+        """Whether it was sent its last packet."""
         loop, seconds = relay.loop, relay.connect_timeout_seconds
         self._timer = loop.call_later(seconds, transport.abort)
 
     def data_received(self, data: bytes) -> None:
         """Pass on what the client sends; who has sent nothing yet has no way on."""
+        if not self._farewell.heard:
+            self._farewell.hear(data)
         if self._refused is not None:
             self._refused.data_received(data)
         elif self._waiting is None:
@@ -135,8 +160,18 @@ class RelayedClient(Receiver):
     # -- the other half ----------------------------------------------------------------------------
 
     def take(self, data: bytes) -> None:
-        """Send bytes to the client."""
-        self._transport.write(data)
+        """Send bytes to the client; after its farewell nothing more."""
+        if self._over:
+            return
+        bounds = self._farewell.bounds
+        if not self._leaving:
+            bounds.take(data)
+            self._transport.write(data)
+            return
+        end = bounds.next_end(data)
+        self._transport.write(data[:end] if end > 0 else data)
+        if end > 0:
+            self._say_farewell()
 
     def hold(self, full: bool) -> None:
         """Read nothing more from the client while the way on is full."""
@@ -157,11 +192,29 @@ class RelayedClient(Receiver):
         """Take on."""
         self._far.hold(False)
 
+    def take_leave(self) -> None:
+        """Tell it that this node stops, and end the connection."""
+        if self._refused is not None or not self._farewell.possible:
+            self.close()
+        elif self._farewell.bounds.between:
+            self._say_farewell()
+        else:
+            self._leaving = True
+            self._abort_later()
+
+    def _say_farewell(self) -> None:
+        self._over = True
+        if packet := self._farewell.packet(self._relay.refused.server_reference):
+            self._transport.write(packet)
+        self.close()
+
+    def _abort_later(self) -> None:
+        self._timer.cancel()
+        self._timer = self._relay.loop.call_later(MQTT_CLOSE_SECONDS, self._transport.abort)
+
     def close(self) -> None:
         """End the connection, at once when the client does not take what it was sent."""
-        self._timer.cancel()
-        loop, abort = self._relay.loop, self._transport.abort
-        self._timer = loop.call_later(MQTT_CLOSE_SECONDS, abort)
+        self._abort_later()
         self._transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
