@@ -22,15 +22,53 @@ processes, schema = ForkServer(), {SCHEMA!r}
 applier = partial(spawn_applier, processes)
 store = open_journal(Path(sys.argv[1]), time.time, schema, applier=applier)
 store.open(parse_schema(schema).tables)
-process, writer = store._applying._child.process, Writer()
+process, writer = store.applying._child.process, Writer()
 print("forked" if isinstance(process, Forked) else "started")
 store.commit([writer.event("u/1", PUT, b"x")])
 store.caught_up()
 process.kill()
 store.commit([writer.event("u/2", PUT, b"y")])
 store.caught_up()
-print(store._applying.restarts, *[event.payload.decode() for event in store.read(0, 9)])
-print("forked" if isinstance(store._applying._child.process, Forked) else "started")
+print(store.applying.restarts, *[event.payload.decode() for event in store.read(0, 9)])
+print("forked" if isinstance(store.applying._child.process, Forked) else "started")
+store.close()
+processes.close()
+"""
+
+HANG = f"""
+import os, signal, sys, time
+from functools import partial
+from pathlib import Path
+from rowcast.core.events import PUT
+from rowcast.journal.applier_child import spawn_applier
+from rowcast.journal.applier_process import ProcessApplying
+from rowcast.journal.journaled_store import JournaledStore
+from rowcast.journal.opening import log_directory, open_log
+from rowcast.journal.writer_lock import WriterLock
+from rowcast.net.fork_server import ForkServer
+from rowcast.schema import parse_schema
+from rowcast.store.sqlite import SqlStore
+from store_cases import Writer
+
+processes, schema, place = ForkServer(), {SCHEMA!r}, Path(sys.argv[1])
+tables, lock = SqlStore(place, synced=False), WriterLock(place)
+lock.acquire()
+log = open_log(log_directory(place), tables)
+spawn = partial(spawn_applier, processes)
+applying = ProcessApplying(
+    tables, log_directory(place), schema, log, lock, spawn, heartbeat_timeout=2
+)
+store, writer = JournaledStore(tables, log, applying, time.time, read_seconds=120), Writer()
+store.open(parse_schema(schema).tables)
+store.commit([writer.event("u/1", PUT, b"x")])
+store.caught_up()
+os.kill(applying.pid, signal.SIGSTOP)
+store.commit([writer.event("u/2", PUT, b"y")])
+while not applying.restarts:
+    store.tail.wait(2, 1)
+store.caught_up()
+print(applying.restarts, applying.hangs, *[it.payload.decode() for it in store.read(0, 9)])
+print(repr(store.tail.problem))
 store.close()
 processes.close()
 """
@@ -51,6 +89,13 @@ os._exit(0)
 def test_an_applier_is_a_fork_and_so_is_each_later_one(tmp_path):
     told = run(APPLY, tmp_path / "rowcast.db")
     assert ["forked", "1 x y", "forked"] == told
+
+
+@pytest.mark.slow
+def test_an_applier_that_hangs_is_ended_and_started_again(tmp_path):
+    """It was left alone: lists and queries, and later all writes, were refused without end."""
+    told = run(HANG, tmp_path / "rowcast.db")
+    assert ["1 1 x y", "''"] == told[:2]
 
 
 @pytest.mark.slow

@@ -58,7 +58,7 @@ def behind(tmp_path, empty_journal):
     place = JournalPlace(tmp_path, APPLYING["lagging"], JournaledStore)
     store = place.start()
     place.applying.paused = True
-    store.resume = lambda: (setattr(place.applying, "paused", False), store._applying.push(
+    store.resume = lambda: (setattr(place.applying, "paused", False), store.applying.push(
         store._log.head.number))  # fmt: skip
     yield store
     place.close()
@@ -404,10 +404,10 @@ def test_a_killed_process_is_started_again_and_loses_nothing(apart):
         apart.commit([writer.event(f"u/{number % 7}", PUT, b"%d" % number)])
         if number in {50, 120}:
             apart.caught_up()  # so that the one before is started again
-            os.kill(apart._applying.pid, signal.SIGKILL)
+            os.kill(apart.applying.pid, signal.SIGKILL)
     assert [b"%d" % number for number in range(200)] == [e.payload for e in apart.read(0, 999)]
     assert 7 == apart.count(None)
-    assert 2 == apart._applying.restarts
+    assert 2 == apart.applying.restarts
 
 
 @pytest.mark.heavy
@@ -415,7 +415,7 @@ def test_the_process_ends_with_the_server(tmp_path):
     store = open_journal(tmp_path / "rowcast.db", time.time, SCHEMA, applier=spawn_applier)
     store.open(parsed())
     store.append(store.pack([Writer().event("u/1", PUT, b"x")]))
-    process = store._applying._child.process
+    process = store.applying._child.process
     store.close()
     assert 0 == process.wait(0)
     again = open_journal(tmp_path / "rowcast.db", time.time, SCHEMA)

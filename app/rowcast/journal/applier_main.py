@@ -9,6 +9,7 @@ import logging
 import os
 import select
 import signal
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,6 +31,7 @@ from rowcast.journal.pipes import (
 from rowcast.journal.writer_lock import WriterLock
 from rowcast.log.batch import Batch
 from rowcast.log.follower import LogFollower
+from rowcast.net.heartbeats import HEARTBEAT_SECONDS
 from rowcast.schema import parse_schema
 from rowcast.store.sqlite import SqlStore
 
@@ -166,10 +168,19 @@ class _Process:
         write_message(self._write, {"more": more})
 
 
+def _beat(shared: SharedNumber) -> None:
+    """Show the server that this process is alive, however long a transaction takes."""
+    while True:
+        shared.beat()
+        time.sleep(HEARTBEAT_SECONDS)
+
+
 def main(read: int, write: int, wanted: int) -> None:
     """Run the process, with handles to read from, to write to, and of the number of batches."""
     for number in (signal.SIGINT, signal.SIGTERM):  # of the terminal: the server says when
         signal.signal(number, signal.SIG_IGN)
+    shared = SharedNumber(wanted)
+    threading.Thread(target=_beat, args=(shared,), name="rowcast-beats", daemon=True).start()
     opened = read_message(read)
     if opened is None:
         return
@@ -177,6 +188,6 @@ def main(read: int, write: int, wanted: int) -> None:
     gc.set_threshold(COLLECTOR_OBJECTS)
     gc.enable()  # it is off while modules are imported
     try:
-        _Process(read, write, SharedNumber(wanted), opened).run()
+        _Process(read, write, shared, opened).run()
     except (BrokenPipeError, KeyboardInterrupt):  # the server has gone
         os._exit(0)

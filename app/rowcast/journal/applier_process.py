@@ -1,7 +1,8 @@
 """The applier as a child process: started, watched and restarted by the server.
 
 A thread reads its reports. When the process ends, it is started again after a pause, and goes on
-after the last batch that is in the tables; the log has everything that it had in hand.
+after the last batch that is in the tables; the log has everything that it had in hand. A process
+that hangs shows no heartbeats (``net/heartbeats.py``), and is ended.
 """
 
 import logging
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Final, Protocol, cast
 
 from rowcast.core.tables import Table
-from rowcast.journal.applier_child import Spawn, spawn_applier
+from rowcast.journal.applier_child import Child, Spawn, spawn_applier
 from rowcast.journal.applying import Applied, Told
 from rowcast.journal.pipes import (
     APPLY,
@@ -28,6 +29,12 @@ from rowcast.journal.pipes import (
     write_message,
 )
 from rowcast.journal.writer_lock import WriterLock
+from rowcast.net.heartbeats import (
+    HEARTBEAT_SECONDS,
+    HEARTBEAT_TIMEOUT_SECONDS,
+    Silence,
+    readable,
+)
 from rowcast.store.sql_follow import PartCounts, Report
 from rowcast.store.sqlite import SqlStore
 
@@ -53,6 +60,16 @@ class ProcessApplying:
     """Reads what the process reports, once it is started."""
     _applied = 0
     """The last batch that the process has reported as applied; ``_wanted`` is the last durable."""
+    restarts = 0
+    """How often the process has ended and was started again."""
+    hangs = 0
+    """How often it has shown no sign of life for too long, and was ended."""
+    skipped = 0
+    """Events that could not be applied."""
+    _problem = ""
+    """Why the tables cannot be written now; empty while they can."""
+    _heartbeats = 0
+    """How many of the process were seen."""
 
     def __init__(
         self,
@@ -64,6 +81,7 @@ class ProcessApplying:
         spawn: Spawn = spawn_applier,
         restart_seconds: float = RESTART_SECONDS,
         stop_seconds: float = STOP_SECONDS,
+        heartbeat_timeout: int = HEARTBEAT_TIMEOUT_SECONDS,
     ) -> None:
         self._opening = _opening(tables, log_directory, schema)
         self._tables = tables
@@ -76,12 +94,8 @@ class ProcessApplying:
         self._lock = threading.Lock()
         self._tidying: deque[Future[bool]] = deque()
         """What waits for deferred work, in order; the sweep of the log is the only one to ask."""
-        self.restarts = 0
-        """How often the process has ended and was started again."""
-        self.skipped = 0
-        """Events that could not be applied."""
-        self._problem = ""
-        """Why the tables cannot be written now; empty while they can."""
+        self._heartbeat_timeout = heartbeat_timeout
+        self.silence = Silence(heartbeat_timeout)
         self._child = spawn()
 
     @property
@@ -148,11 +162,32 @@ class ProcessApplying:
 
     def _watch(self) -> None:
         while True:
-            message = read_message(self._child.read)
+            message = read_message(self._child.read, self._wait)
             if message is not None:
                 self._take(message)
             elif self._stopped.is_set() or not self._restart():
                 return
+
+    def _wait(self) -> None:
+        """Wait for what the process says; end it when it shows no sign of life for too long."""
+        child, silence = self._child, self.silence
+        while not readable(child.read, HEARTBEAT_SECONDS):
+            heartbeats = child.wanted.heartbeats
+            if heartbeats != self._heartbeats:
+                self._heartbeats = heartbeats
+                silence.heard()
+            elif silence.missed():
+                self._end_hung(child)
+                return  # what is read next is the end of the pipe
+        silence.heard()
+
+    def _end_hung(self, child: Child) -> None:
+        silent = f"has shown no sign of life for {self.silence.seconds} s"
+        log.error("the applier (process %d) %s, so it is ended", child.process.pid, silent)
+        self.hangs += 1
+        child.process.kill()
+        problem = f"the process that writes the tables {silent}; it is started again"
+        self._told(Applied(self._applied, {}, problem=problem))
 
     def _take(self, message: dict[str, object]) -> None:
         if "more" in message:
@@ -191,6 +226,7 @@ class ProcessApplying:
         with self._lock:
             self._child.close()
             self._child = self._spawn()
+            self._heartbeats, self.silence = 0, Silence(self._heartbeat_timeout)
             self._child.wanted.cell[0] = self._wanted
             with suppress(OSError):
                 write_message(self._child.write, self._opening)

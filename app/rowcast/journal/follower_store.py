@@ -81,7 +81,7 @@ class FollowerStore(JournaledStore):
         if content.events:
             self._last_version = max(self._last_version, batch.made_at)
         self.tail.add(batch, content.events, content.changes)
-        self._applying.push(batch.number)
+        self.applying.push(batch.number)
         return content
 
     def _newest(self, topic: str) -> Record | Nothing | None:

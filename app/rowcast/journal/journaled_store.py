@@ -70,7 +70,7 @@ class JournaledStore:
     ) -> None:
         self._tables = tables
         self._log = log
-        self._applying = applying
+        self.applying = applying
         self._now = now
         self.tail = tail or Tail()
         self._room_seconds = room_seconds
@@ -114,7 +114,7 @@ class JournaledStore:
         self._reserved = self._tables.reserved()
         self._gaps = NumberGaps.read(self._tables.facts([GAPS]).get(GAPS, b""), self._head)
         self._last_version = self._tables.last_version()
-        self._applying.start(tables, self._log.head.number, self._take_applied)
+        self.applying.start(tables, self._log.head.number, self._take_applied)
 
     def _take_applied(self, applied: Applied) -> None:
         if applied.report is not None:
@@ -125,7 +125,7 @@ class JournaledStore:
 
     def close(self) -> None:
         """Apply the rest, and close log and tables."""
-        self._applying.stop()
+        self.applying.stop()
         self._log.close()
         self._tables.close()
 
@@ -166,7 +166,7 @@ class JournaledStore:
         newest = log.head.number
         large = tail.large_events > 0 and tail.is_large(len(packed.events))
         if large or (tail.applied < newest and tail.is_behind):
-            self._applying.hurry(newest)
+            self.applying.hurry(newest)
             if not tail.wait_for_room(self._room_seconds, outrun=may_outrun_tables, large=large):
                 raise self._not_followed()
         number = newest + 1
@@ -185,7 +185,7 @@ class JournaledStore:
             self._head = body.last
             self._last_version = max(self._last_version, made_at)
         tail.add(batch, packed.events, packed.changes)
-        self._applying.push(number)
+        self.applying.push(number)
         if self.on_appended is not None:
             self.on_appended(batch)
         return number
@@ -334,7 +334,7 @@ class JournaledStore:
 
     def tidy(self, limit: int) -> "bool | Future[bool]":
         """Do a step of deferred work of the tables; return whether more is left."""
-        return self._applying.tidy(limit)
+        return self.applying.tidy(limit)
 
     # -- any thread --------------------------------------------------------------------------------
 
@@ -345,7 +345,7 @@ class JournaledStore:
     def _caught_up(self) -> SqlStore:
         number = self._log.head.number
         if self.tail.applied < number:
-            self._applying.hurry(number)
+            self.applying.hurry(number)
             if not self.tail.wait(number, self._read_seconds):
                 raise self._not_followed()
         return self._tables

@@ -3,13 +3,14 @@
 The server writes notices of nine bytes, a letter and a number; the applier writes maps in
 MessagePack, each after its length. The first message of the server is such a map, too. The number
 of the last batch to apply is in memory that both have: a process that is at work looks there, and
-is not woken for each batch.
+is not woken for each batch. Beside it the applier counts its heartbeats.
 """
 
 import mmap
 import os
 import struct
 import tempfile
+from collections.abc import Callable
 from typing import Final, cast
 
 import msgpack  # type: ignore[import-untyped]
@@ -41,7 +42,16 @@ class SharedNumber:
         self.handle = _nameless_file() if handle is None else handle
         # Eight aligned bytes, which a processor of 64 bits stores and loads at once.
         self.cell = memoryview(mmap.mmap(self.handle, mmap.PAGESIZE)).cast("Q")
-        """The number is its first item; 0 until it is set."""
+        """The number is its first item; 0 until it is set. The second are heartbeats."""
+
+    @property
+    def heartbeats(self) -> int:
+        """How often the other side has shown that it is alive."""
+        return self.cell[1]
+
+    def beat(self) -> None:
+        """Show that this process is alive."""
+        self.cell[1] += 1
 
     def close(self) -> None:
         """Close the handle. The memory is there as long as somebody has it."""
@@ -59,10 +69,18 @@ def _nameless_file() -> int:
     return handle
 
 
-def read_all(handle: int, size: int) -> bytes:
-    """Return exactly so many bytes; empty when the other side has closed the pipe."""
+def _no_wait() -> None:
+    """Leave waiting to the read."""
+
+
+def read_all(handle: int, size: int, wait: Callable[[], None] = _no_wait) -> bytes:
+    """Return exactly so many bytes; empty when the other side has closed the pipe.
+
+    ``wait`` is called before each read, and may wait until there is something.
+    """
     found = b""
     while len(found) < size:
+        wait()
         some = os.read(handle, size - len(found))
         if not some:
             return b""
@@ -83,13 +101,13 @@ def write_message(handle: int, message: dict[str, object]) -> None:
     write_all(handle, _LENGTH.pack(len(data)) + data)
 
 
-def read_message(handle: int) -> dict[str, object] | None:
-    """Return the next message; None when the other side has closed the pipe."""
-    head = read_all(handle, _LENGTH.size)
+def read_message(handle: int, wait: Callable[[], None] = _no_wait) -> dict[str, object] | None:
+    """Return the next message; None when the other side has closed the pipe. See ``read_all``."""
+    head = read_all(handle, _LENGTH.size, wait)
     if not head:
         return None
     (size,) = _LENGTH.unpack(head)
-    data = read_all(handle, min(size, MESSAGE_BYTES_MAX))
+    data = read_all(handle, min(size, MESSAGE_BYTES_MAX), wait)
     if not data:
         return None
     return cast("dict[str, object]", msgpack.unpackb(data, strict_map_key=False))

@@ -28,6 +28,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NoReturn, Protocol, cast
 
+from rowcast.net.heartbeats import readable
+
 NAME: Final = "rowcast-forks"
 """Of the process that forks others."""
 REQUEST_BYTES_MAX: Final = 4096
@@ -189,7 +191,7 @@ class Forked:
 
     def wait(self, timeout: float | None = None) -> int:
         """Wait for its end; see ``Process``."""
-        if self._handle is not None and not _readable(self._handle, timeout):
+        if self._handle is not None and not readable(self._handle, timeout):
             raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0)
         with self._asking:
             if self._code is None:
@@ -220,13 +222,6 @@ class Forked:
         os.close(self._told)
         if self._handle is not None:
             os.close(self._handle)
-
-
-def _readable(handle: int, seconds: float | None) -> bool:
-    """Wait for so long at most; not by ``select``, which takes no handle beyond 1023."""
-    told = select.poll()
-    told.register(handle, select.POLLIN)
-    return bool(told.poll(None if seconds is None else seconds * 1000))
 
 
 def _can_fork() -> bool:

@@ -52,7 +52,7 @@ from rowcast.program.features import FEATURES, Plug
 from rowcast.program.identity import Identity
 from rowcast.program.listener_rows import LISTENERS, listener_rows
 from rowcast.program.membership_mark import check_alone
-from rowcast.program.operations import end, hear_signals, make_ready
+from rowcast.program.operations import end, hear_signals, make_ready, tell_of_applier
 from rowcast.program.parts import Parts
 from rowcast.program.process import run
 from rowcast.program.resource_loader import load_resources
@@ -175,6 +175,7 @@ class Application:
             await self.doors.prepare(self._threads.readers)
             edge = self._make_edge()
             make_ready(edge.settings.readiness, self.kernel, self.doors)
+            tell_of_applier(edge.settings.readiness, self.kernel, self.store)
             await self.doors.open_http(edge)
             self._closing.push_async_callback(self.broker.stop)
             await self.doors.open_mqtt(self.broker)
@@ -182,6 +183,8 @@ class Application:
             for feature in self.features.values():
                 await feature.opened()
             await self._start_workers()
+            if self.workers is not None:
+                edge.settings.readiness.warnings["workers"] = self.workers.problem
         except BaseException:
             await self.stop()
             raise

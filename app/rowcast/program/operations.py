@@ -14,11 +14,15 @@ from typing import Final
 
 from rowcast.core.overload_limits import STOP_SECONDS_MAX
 from rowcast.doors.http.documents.readiness import Readiness, ReadProbe, StoreProbe
+from rowcast.journal.applier_process import ProcessApplying
+from rowcast.journal.journaled_store import JournaledStore
 from rowcast.kernel.kernel import Kernel
 from rowcast.program.doors import Doors
+from rowcast.routes.figure_rows import Facts, listed_rows
 
 log = logging.getLogger("rowcast")
 
+APPLIER: Final = "$SYS/applier"
 EXIT_CUT: Final = 1
 """The exit code of a server that did not stop in time."""
 
@@ -45,6 +49,32 @@ def make_ready(readiness: Readiness, kernel: Kernel, doors: Doors) -> None:
     readiness.add("backlog", backlog)
     readiness.add("memory", memory)
     readiness.add("ports", ports)
+
+
+def tell_of_applier(readiness: Readiness, kernel: Kernel, store: JournaledStore) -> None:
+    """Show the process that writes the tables as a row, and what is wrong with it as a warning."""
+    applying = store.applying
+    if not isinstance(applying, ProcessApplying):
+        return
+
+    def facts() -> dict[str, Facts]:
+        return {
+            "0": {
+                "pid": applying.pid,
+                "restarts": applying.restarts,
+                "hangs": applying.hangs,
+                "silent_seconds": applying.silence.seconds,
+                "problem": store.tail.problem,
+            }
+        }
+
+    def problem() -> str:
+        silence = applying.silence
+        silent = f"the applier has shown no sign of life for {silence.seconds} s"
+        return store.tail.problem or (silent if silence.is_long else "")
+
+    readiness.warnings["tables"] = problem
+    kernel.rows(APPLIER, listed_rows(APPLIER, facts))
 
 
 def hear_signals() -> tuple[asyncio.Event, asyncio.Event]:

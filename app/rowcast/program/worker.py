@@ -11,6 +11,7 @@ import pickle
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -22,13 +23,14 @@ from rowcast.core.errors import Code, Error
 from rowcast.journal.follower_store import FollowerStore
 from rowcast.log.followed_log import FollowedLog
 from rowcast.log.log import Head
+from rowcast.net.heartbeats import HEARTBEAT_SECONDS
 from rowcast.net.relay import Client
 from rowcast.program.collector import Collector
 from rowcast.program.config import Config
 from rowcast.program.following import Following, without_topics
 from rowcast.program.operations import end
 from rowcast.program.process import loop_factory, prepare
-from rowcast.program.workers import READY, Ports
+from rowcast.program.workers import HEARTBEAT, READY, Ports
 from rowcast.schema import Schema, parse_schema
 from rowcast.store.sqlite import SqlStore
 
@@ -88,7 +90,16 @@ def _of_worker(config: Config, ports: Ports) -> Config:
     return without_topics(config).model_copy(update={"http": http, "mqtt": mqtt})
 
 
+def _beat(loop: asyncio.AbstractEventLoop, answers: int) -> None:
+    """Show the server that this loop turns, once a second; a full pipe has enough of it."""
+    with suppress(BlockingIOError, BrokenPipeError):
+        os.write(answers, HEARTBEAT)
+    loop.call_later(HEARTBEAT_SECONDS, _beat, loop, answers)
+
+
 async def _run(make: Callable[[], Worker], answers: int) -> None:
+    os.set_blocking(answers, False)
+    _beat(asyncio.get_running_loop(), answers)
     worker = make()
     await worker.start()
     Collector(worker).start()
@@ -98,8 +109,7 @@ async def _run(make: Callable[[], Worker], answers: int) -> None:
     loop.add_signal_handler(signal.SIGINT, lambda: None)  # of the terminal: the server says when
     if worker.doors.certificates is not None:
         loop.add_signal_handler(signal.SIGHUP, worker.doors.certificates.look_now)
-    os.write(answers, READY + b"\n")
-    os.close(answers)
+    os.write(answers, READY)
     waiting = [asyncio.create_task(event.wait()) for event in (stopping, worker.lost)]
     await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
     if worker.lost.is_set():

@@ -1,7 +1,8 @@
 """Worker processes of one server: started, watched and ended by the process that owns the log.
 
 A worker (``worker.py``) is the same program with the log behind a socket. It is started again when
-it has ended; it ends itself when this process has gone.
+it has ended; it ends itself when this process has gone. One that hangs sends no heartbeats through
+its pipe, and is ended: the thread that waits for it reads them, whatever this loop does meanwhile.
 """
 
 import asyncio
@@ -29,6 +30,7 @@ from rowcast.journal.applying import Applied
 from rowcast.journal.journaled_store import JournaledStore
 from rowcast.kernel.kernel import Kernel
 from rowcast.net.fork_server import Process, Processes
+from rowcast.net.heartbeats import HEARTBEAT_SECONDS, START_SECONDS, Silence, readable
 from rowcast.net.listener import bind
 from rowcast.net.single_thread import SingleThread
 from rowcast.program.config import Config
@@ -44,11 +46,13 @@ RESTART_SECONDS: Final = 1.0
 RESTART_SECONDS_MAX: Final = 30.0
 """The same of one that has failed several times before it listened: each time costs a second of a
 core, and what is wrong has to be mended by somebody."""
-START_SECONDS: Final = 60.0
-"""Until a worker listens, on a busy machine: where it is no fork, it imports the server."""
 SOCKET: Final = "workers.sock"
 PATH: Final = "$SYS/workers"
-READY: Final = b"ready"
+READY: Final = b"r"
+"""What a worker says once it listens, and once a second that its loop turns."""
+HEARTBEAT: Final = b"."
+ANSWER_BYTES: Final = 4096
+"""Read at a time: more heartbeats than come in an hour."""
 PROGRAM: Final = "rowcast.program.worker:main"
 
 
@@ -71,6 +75,8 @@ def check_workers(config: Config) -> None:
 
 class Workers:
     """All worker processes of one server."""
+
+    _stopping = False
 
     def __init__(
         self,
@@ -97,7 +103,8 @@ class Workers:
         """Those that run, by the index of the worker."""
         self._ready: dict[int, asyncio.Event] = {}
         self.restarts = [0] * config.workers.count
-        self._stopping = False
+        self.hangs = [0] * config.workers.count  # those of ``restarts`` of one that hung
+        self._silent: dict[int, Silence] = {}  # for how long each has sent no heartbeat
         self._loop = asyncio.get_running_loop()
         store.on_applied = self._applied
         kernel.rows(PATH, listed_rows(PATH, self._rows))
@@ -173,7 +180,7 @@ class Workers:
         It runs on a thread of its own, which waits.
         """
         (child_read, write), (read, child_write) = os.pipe(), os.pipe()
-        with os.fdopen(write, "wb") as orders, os.fdopen(read, "rb") as answers:
+        with os.fdopen(write, "wb") as orders, os.fdopen(read, "rb", buffering=0) as answers:
             try:
                 process = self._starts.start(
                     f"rowcast-work-{index}", PROGRAM, (child_read, child_write)
@@ -193,9 +200,29 @@ class Workers:
                 orders.close()
             except OSError:
                 log.warning("worker %d has ended before it was told what to do", index)
-            if answers.readline().strip() == READY:
-                listens()
+            self._hear(index, process, answers.fileno(), listens)
         return process.wait()
+
+    def _hear(
+        self, index: int, process: Process, answers: int, listens: Callable[[], None]
+    ) -> None:
+        """Read what a worker says until it has ended; end it when it says nothing for too long."""
+        silence = Silence(self._config.workers.heartbeat_timeout_seconds)
+        self._silent[index] = silence
+        while True:
+            if readable(answers, HEARTBEAT_SECONDS):
+                said = os.read(answers, ANSWER_BYTES)
+                if not said:
+                    return
+                silence.heard()
+                if READY in said:
+                    listens()
+            elif silence.missed():
+                what = "worker %d (process %d) has sent no heartbeat for %d s, so it is ended"
+                log.error(what, index, process.pid, silence.seconds)
+                self.hangs[index] += 1
+                process.kill()
+                return
 
     async def stop(self) -> None:
         """End all workers, which finish what they have begun."""
@@ -223,12 +250,28 @@ class Workers:
             lines.append(f"  MQTT at workers        {config.mqtt.network.host}:{ports.mqtt}")
         return lines
 
+    def problem(self) -> str:
+        """Return which workers do not serve now, and why; empty if all do."""
+        return "; ".join(why for index in self._ready if (why := self._trouble(index)))
+
+    def _trouble(self, index: int) -> str:
+        if self._serves(index):
+            return ""
+        if self._ready[index].is_set():
+            return f"worker {index} has sent no heartbeat for {self._silent[index].seconds} s"
+        return f"worker {index} is being started"
+
+    def _serves(self, index: int) -> bool:
+        return self._ready[index].is_set() and not self._silent[index].is_long
+
     def _rows(self) -> dict[str, dict[str, object]]:
         return {
             str(index): {
                 "pid": process.pid,
-                "ready": self._ready[index].is_set(),
+                "ready": self._serves(index),
                 "restarts": self.restarts[index],
+                "hangs": self.hangs[index],
+                "silent_seconds": self._silent[index].seconds if index in self._silent else 0,
             }
             for index, process in sorted(self._processes.items())
         }

@@ -4,6 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from rowcast.net.heartbeats import HEARTBEAT_TIMEOUT_SECONDS
 from rowcast.settings.sections import Number, Section
 
 
@@ -24,4 +25,9 @@ class Workers(Section):
         default=None,
         description="Port of MQTT that all workers share; 0 picks a free one, and none is opened "
         "unless it is set. Workers end TLS, where `tls.certificate` is set, and pass on the rest.",
+    )
+    heartbeat_timeout_seconds: Annotated[Number, Field(ge=2, le=86_400)] = Field(
+        default=HEARTBEAT_TIMEOUT_SECONDS,
+        description="A worker that has sent no heartbeat for so long hangs: it is killed, and "
+        "started again. Seconds in which the machine itself was paused do not count.",
     )
