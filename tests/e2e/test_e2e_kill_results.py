@@ -5,11 +5,14 @@ from kill_results import run
 from kill_results_often import run_often
 from kill_results_sites import run as run_sites
 
+from amounts import amount
+
 
 @pytest.mark.timeout(300)
 def test_m5_a_killed_write_back_leaves_the_old_result_or_the_new_one(tmp_path):
-    figures = run(tmp_path, kills=3, seed=3)
-    assert figures["results"] == 6
+    kills = amount(long=3, short=2)
+    figures = run(tmp_path, kills=kills, seed=3)
+    assert figures["results"] == kills + 3
     assert figures["reads"] > 0
 
 
