@@ -154,13 +154,13 @@ class SimJournal(Truth, JournaledStore):
     def open(self, tables):
         """Start as a process does: with an empty tail, on a disk that works."""
         trouble, self.trouble = self.trouble, 0.0
-        self.tail = self._new_tail(self._applying)
+        self.tail = self._new_tail(self.applying)
         super().open(tables)
         self.trouble = trouble
 
     def end(self):
         """End with the process: what is in the log stays."""
-        self._applying.stop()
+        self.applying.stop()
 
     def append(self, packed, *, may_outrun_tables=False):
         self.look()

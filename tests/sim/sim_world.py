@@ -431,7 +431,7 @@ def _surroundings(world):
     moments = world.fork("goodbyes").randrange
     with (
         patch.dict(HANDLERS, {Disconnect: hear_goodbye}),
-        patch("rowcast.doors.mqtt.broker.randbelow", moments),  # its length decides when it is read
+        patch("rowcast.doors.mqtt.connections.goodbye.randbelow", moments),  # its length counts
     ):
         try:
             yield
