@@ -36,17 +36,60 @@ class World:
         for listener in list(self.listeners):
             listener(outcomes)
 
-    def learn(self, *sources, newest=None):
-        self.heads.learn(sources, self.announced if newest is None else newest, self.announced)
+    def learn(self, *sources, newest=None, upto=None):
+        newest = self.announced if newest is None else newest
+        upto = self.announced if upto is None else upto
+        self.heads.learn(sources, newest, upto, self.announced)
 
     def has_none(self, after, *sources):
         return self.heads.has_none(after, self.announced, sources)
 
 
-def test_nothing_is_known_or_noted_before_a_read():
+def test_nothing_is_known_before_a_read_or_noted_before_a_question():
     world = World()
-    assert not world.has_none(10, STORM)
     assert [] == world.listeners
+    assert not world.has_none(10, STORM)
+    assert 1 == len(world.listeners)
+    world.announce("other/1")
+    assert not world.has_none(11, STORM)
+    assert 1 == len(world.listeners)
+
+
+def test_an_empty_log_has_nothing_to_go_on_from():
+    world = World()
+    world.announced = 0
+    assert not world.has_none(0, STORM)
+    world.learn(STORM)
+    world.announce("storm/1")
+    assert not world.has_none(0, STORM)
+
+
+def test_a_read_that_began_before_others_were_announced_tells_all_the_same():
+    """As in a crowd that comes back: each of them is an event of ``$SYS``."""
+    world = World()
+    world.has_none(10, STORM)
+    world.announce("other/1", "storm/1", "other/1")
+    world.learn(STORM, DOG, newest=4, upto=10)
+    assert [False, True] == [world.has_none(n, STORM) for n in (11, 12)]
+    assert world.has_none(4, DOG)
+    assert not world.has_none(13, CAT)
+
+
+def test_a_read_that_ended_before_what_is_noted_tells_nothing():
+    world = World()
+    world.has_none(10, STORM)
+    world.learn(STORM, newest=4, upto=9)
+    assert not world.has_none(10, STORM)
+
+
+def test_so_many_sources_that_they_are_not_noted_are_read_once_more():
+    world = World(heads_max=2)
+    world.learn(CAT)
+    world.announce("a/1", "b/1", "storm/1")
+    world.learn(STORM, newest=4, upto=10)
+    assert [False, True] == [world.has_none(13, STORM), world.has_none(10, CAT)]
+    world.learn(STORM)
+    assert world.has_none(13, STORM)
 
 
 def test_a_read_tells_up_to_where_there_is_nothing():
@@ -91,8 +134,8 @@ def test_a_gap_in_the_numbers_forgets_all():
     world = World()
     world.learn(STORM)
     world.announce("other/1", gap=1)
-    assert not world.has_none(10, STORM)
     assert [] == world.listeners
+    assert not world.has_none(10, STORM)
     world.learn(STORM)
     assert world.has_none(12, STORM)
 
@@ -139,4 +182,5 @@ def test_it_ends_when_nobody_asks():
     world.announce("a/1", "a/1", "a/1")
     assert 1 == len(world.listeners)
     world.announce("a/1")
-    assert ([], False) == (world.listeners, world.has_none(10, STORM))
+    assert [] == world.listeners
+    assert not world.has_none(10, STORM)

@@ -1,9 +1,10 @@
 """The newest event of each source of the log, for sources that returning readers asked about.
 
-A crowd that comes back has mostly missed nothing. A read of a source tells up to where it has no
-further event, and from then on announced batches are noted: whoever comes next and has read as far
-needs no read. Nothing is noted before a read has told something, nor when nobody has asked for
-long.
+A crowd that comes back has mostly missed nothing. From the first question on, announced batches are
+noted, and a read of a source tells up to where it has no further event: whoever comes next and has
+read as far needs no read. The read may have begun before others were announced: what was announced
+since the first question is known without it. Nothing is noted before somebody has asked, nor when
+nobody has asked for long.
 
 What is known holds as long as the numbers of noted events have no gap. A gap means that events were
 announced in another way, and all is forgotten. This must not know the store, nor who reads.
@@ -16,7 +17,7 @@ from rowcast.core.errors import Error
 from rowcast.core.events import Event
 from rowcast.core.read_limits import SOURCE_HEADS_MAX, SOURCE_HEADS_UNASKED_EVENTS
 from rowcast.core.tables import Table
-from rowcast.core.topic_tables import LogSource
+from rowcast.core.topic_tables import LogSource, TopicRoot
 
 
 class Written(Protocol):
@@ -55,47 +56,59 @@ class SourceHeads:
         self._listeners = listeners
         self._heads_max = heads_max
         self._unasked_max = unasked_max
-        self._upto = self._asked_at = 0
-        self._tables: dict[str, int] = {}
-        """By the name of a declared table."""
-        self._levels: dict[str | None, int] = {}
-        """By the first level of undeclared topics; None: topics of one level."""
+        self._since = self._upto = self._asked_at = 0
+        """Events with numbers above ``_since`` and up to ``_upto`` are noted; 0: none are."""
+        self._known: dict[str, int] = {}
+        """The bounds, by source: the name of a declared table, or a slash and the first level of
+        undeclared topics; a slash alone is for topics of one level."""
+        self._noted: dict[str, int] = {}
+        """The newest noted event of each source, also of those of which no bound is known."""
 
     def has_none(self, after: int, announced: int, sources: Sequence[LogSource]) -> bool:
         """Whether it is known that no announced event of these sources is after a position."""
         if announced != self._upto:
+            if not self._upto:
+                self._begin(announced)
             return False
+        self._asked_at = announced
         for source in sources:
-            if isinstance(source, Table):
-                newest = self._tables.get(source.name)
-            elif source is None:  # all undeclared topics
+            if source is None:  # all undeclared topics
                 return False
-            else:
-                newest = self._levels.get(_first(source.level))
+            newest = self._known.get(_name(source))
             if newest is None or newest > after:
                 return False
-        self._asked_at = announced
         return True
 
-    def learn(self, sources: Sequence[LogSource], newest: int, announced: int) -> None:
-        """Take from a complete read that these sources have no announced event after a number."""
-        known = len(self._tables) + len(self._levels)
-        if known and (announced != self._upto or known >= self._heads_max):
+    def learn(
+        self, sources: Sequence[LogSource], newest: int, upto: int, announced: int
+    ) -> None:
+        """Take from a read up to a number that these sources have no event after ``newest`` there.
+
+        Nothing is learnt from one that ends before what is noted begins.
+        """
+        if self._upto and announced != self._upto:
             self._forget()
-            known = 0
-        if not known:
-            self._upto = self._asked_at = announced
-            self._listeners.append(self._note)
+        if not self._upto:
+            self._begin(announced)
+        if upto < self._since or not announced:
+            return
+        known, noted = self._known, self._noted
+        if len(known) >= self._heads_max:
+            known.clear()
         for source in sources:
-            if isinstance(source, Table):
-                self._tables[source.name] = min(newest, self._tables.get(source.name, newest))
-            elif source is not None:
-                level = _first(source.level)
-                self._levels[level] = min(newest, self._levels.get(level, newest))
+            if source is not None:
+                name = _name(source)
+                bound = max(newest, noted.get(name, 0))
+                known[name] = min(bound, known.get(name, bound))
+
+    def _begin(self, announced: int) -> None:
+        self._since = self._upto = self._asked_at = announced
+        if announced:  # an empty log has no number to go on from
+            self._listeners.append(self._note)
 
     def _note(self, outcomes: Sequence[Written | Error]) -> None:
         """Note the events of an announced batch."""
-        tables, levels = self._tables, self._levels
+        known, noted = self._known, self._noted
         for outcome in outcomes:
             if isinstance(outcome, Error) or outcome.late or not outcome.event.seq:
                 continue
@@ -105,23 +118,28 @@ class SourceHeads:
                 return
             self._upto = event.seq
             if event.table is not None:
-                if event.table.name in tables:
-                    tables[event.table.name] = event.seq
-            elif levels:
+                name = event.table.name
+            else:
                 first, slash, _ = event.topic.partition("/")
-                level = first if slash else None
-                if level in levels:
-                    levels[level] = event.seq
+                name = slash + first if slash else "/"
+            noted[name] = event.seq
+            if name in known:
+                known[name] = event.seq
+        if len(noted) > self._heads_max:  # what is known stays so
+            noted.clear()
+            self._since = self._upto
         if self._upto - self._asked_at > self._unasked_max:
             self._forget()
 
     def _forget(self) -> None:
-        self._tables.clear()
-        self._levels.clear()
-        self._upto = 0
+        self._known.clear()
+        self._noted.clear()
+        self._since = self._upto = 0
         self._listeners.remove(self._note)
 
 
-def _first(level: str | None) -> str | None:
-    """Return the first level of a branch's topics: ``$SYS`` of ``$SYS/events``."""
-    return None if level is None else level.partition("/")[0]
+def _name(source: Table | TopicRoot) -> str:
+    """Return the source's key: of ``$SYS/events`` it is ``/$SYS``."""
+    if isinstance(source, Table):
+        return source.name
+    return "/" if source.level is None else "/" + source.level.partition("/")[0]

@@ -27,6 +27,7 @@ from rowcast.core.topic_tables import LogSource, sources_of
 from rowcast.core.topics import TopicFilter
 from rowcast.reads.log_pages import LogPage
 from rowcast.reads.loop_turns import JoinedTurns, LoopTurns
+from rowcast.reads.read_queue import ReadLane
 from rowcast.reads.record_cache import RecordCache
 from rowcast.reads.row_limits import USUAL, RowLimits
 from rowcast.reads.source_heads import SourceHeads
@@ -109,6 +110,8 @@ class Reader(StoreReader):
         """The level of load shedding, checked before new work."""
         self.heads = SourceHeads([])
         """What is known of the newest events of sources."""
+        self._first_reads: dict[tuple[LogSource, ...], asyncio.Future[None]] = {}
+        """By the sources: a read of the log for which others wait."""
         self.losses = LossCounter()
         """The losses of all subscriptions."""
         self.delivered: list[Delivered] = []
@@ -149,14 +152,36 @@ class Reader(StoreReader):
     async def page(
         self, after: int, limit: int, sources: Sequence[LogSource], until: int = 0
     ) -> LogPage:
-        """Return a page of the log after a position; see ``StoreReader``."""
-        found = await super().page(after, limit, sources, until)
-        announced = self.announced()
-        if found.upto == announced:
-            newest = found.events[-1].seq if found.events else after
-            self.heads.learn(sources, newest, announced)
+        """Return a page of the log after a position; see ``StoreReader``.
+
+        Of many who ask at once about the same sources one reads, and most of the others then know
+        that there is nothing for them.
+        """
+        asked = tuple(sources)
+        first = self._first_reads.get(asked)
+        if first is not None:
+            await asyncio.wait((first,))  # not cancelled with one of those who wait for it
+        if sources and not until and self.heads.has_none(after, self.announced(), sources):
+            return LogPage([], self.announced())
+        if first is None and self._lane_of(after, sources) is ReadLane.KEYED:
+            first = self._first_reads[asked] = asyncio.get_running_loop().create_future()
+            try:
+                found = await self._page(after, limit, sources, until)
+            finally:
+                del self._first_reads[asked]
+                first.set_result(None)
+        else:
+            found = await self._page(after, limit, sources, until)
         if len(found.events) >= self.turn_events:
             await self.turns.take()
+        return found
+
+    async def _page(
+        self, after: int, limit: int, sources: Sequence[LogSource], until: int
+    ) -> LogPage:
+        found = await super().page(after, limit, sources, until)
+        newest = found.events[-1].seq if found.events else after
+        self.heads.learn(sources, newest, found.upto, self.announced())
         return found
 
     def has_none(self, after: int, needs: dict[LogSource, int]) -> bool:
