@@ -79,9 +79,7 @@ class SourceHeads:
                 return False
         return True
 
-    def learn(
-        self, sources: Sequence[LogSource], newest: int, upto: int, announced: int
-    ) -> None:
+    def learn(self, sources: Sequence[LogSource], newest: int, upto: int, announced: int) -> None:
         """Take from a read up to a number that these sources have no event after ``newest`` there.
 
         Nothing is learnt from one that ends before what is noted begins.

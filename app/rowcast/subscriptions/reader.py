@@ -110,8 +110,7 @@ class Reader(StoreReader):
         """The level of load shedding, checked before new work."""
         self.heads = SourceHeads([])
         """What is known of the newest events of sources."""
-        self._first_reads: dict[tuple[LogSource, ...], asyncio.Future[None]] = {}
-        """By the sources: a read of the log for which others wait."""
+        self._first_reads = dict[tuple[LogSource, ...], asyncio.Future[None]]()  # others wait
         self.losses = LossCounter()
         """The losses of all subscriptions."""
         self.delivered: list[Delivered] = []
