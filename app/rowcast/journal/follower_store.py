@@ -16,6 +16,7 @@ from rowcast.journal.applier import restorer
 from rowcast.journal.applying import Applied, Applying
 from rowcast.journal.journaled_store import GAPS, JournaledStore
 from rowcast.journal.tail import Nothing, Tail
+from rowcast.journal.written_schema import told_in
 from rowcast.log.batch import Batch
 from rowcast.log.batch_content import Content
 from rowcast.log.followed_log import FollowedLog
@@ -28,6 +29,12 @@ class FollowerStore(JournaledStore):
     """Tail and tables of one follower."""
 
     sweeps = False
+    schema = ""
+    """The text of the schema that batches are read with; empty where there is only one."""
+    differs = False
+    """Whether the next batch begins with another schema, so that this store takes no more."""
+    on_other_schema: Callable[[], None] | None = None
+    """Called then."""
 
     def __init__(
         self,
@@ -66,9 +73,12 @@ class FollowerStore(JournaledStore):
         """Take the next batch, which is durable where it was appended; return what it has.
 
         Its events are not decoded: most are of topics that nobody reads here (``restore``).
-        Raises CONFLICT when it is not the next one, INVALID when its content is no content.
+        Raises CONFLICT when it is not the next one, or was written under another schema; INVALID
+        when its content is no content.
         """
         content = batch.content(self._declared.get)
+        if self.schema and content.operations:
+            self._check_schema(batch.number, told_in(content.changes))
         for operation in content.operations:
             if operation.name == "reserve":
                 (seq,) = operation.arguments
@@ -83,6 +93,15 @@ class FollowerStore(JournaledStore):
         self.tail.add(batch, content.events, content.changes)
         self.applying.push(batch.number)
         return content
+
+    def _check_schema(self, number: int, told: str) -> None:
+        """Raise CONFLICT for a batch after which events are those of other tables."""
+        if told in {"", self.schema}:
+            return
+        self.differs = True
+        if self.on_other_schema is not None:
+            self.on_other_schema()
+        raise Error(Code.CONFLICT, f"batch {number} begins with another schema")
 
     def _newest(self, topic: str) -> Record | Nothing | None:
         """Return what the tail has of a topic, decoded."""

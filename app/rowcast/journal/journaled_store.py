@@ -195,12 +195,12 @@ class JournaledStore:
         if events or changes:
             self.append(self.pack(events, changes))
 
-    def begin_term(self) -> None:
-        """Append that nobody will see what an earlier writer has staged; raises BUSY.
+    def begin_term(self, changes: Sequence[Change] = ()) -> None:
+        """Append facts, and that nobody will see what an earlier writer has staged; raises BUSY.
 
         From then on no earlier writer can append any more.
         """
-        self.append(self.pack((), (), (operations.abandon(),)))
+        self.append(self.pack((), changes, (operations.abandon(),)))
 
     def _operate(self, operation: Operation, *, hasty: bool = False) -> "Future[list[int]]":
         """Append an operation; return what will have its result once it is applied."""

@@ -23,6 +23,7 @@ from rowcast.journal.opening import spool_directory
 from rowcast.journal.spooled_applying import SpooledApplying
 from rowcast.journal.tail import Tail
 from rowcast.journal.writer_lock import WriterLock
+from rowcast.journal.written_schema import check_head
 from rowcast.log.batch import Batch
 from rowcast.log.engine import Engine
 from rowcast.log.followed_log import FollowedLog
@@ -225,6 +226,7 @@ def open_sequencer(
         log = ReplicatedLog(engine, spool, tables.head())
         try:
             _check_end(_known(tables), log, engine)
+            check_head(tables, log.head.number, schema)
         except BaseException:
             log.close()
             raise
@@ -255,4 +257,6 @@ def open_follower(
     spool = Spool(place, epoch, known.applied)
     applying = ProcessApplying(tables, place, schema, spool, lock, applier)
     spooled = SpooledApplying(followed, spool, applying)
-    return FollowerStore(tables, followed, spooled, now, tail)
+    store = FollowerStore(tables, followed, spooled, now, tail)
+    store.schema = schema
+    return store

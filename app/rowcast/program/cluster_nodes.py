@@ -35,6 +35,7 @@ from rowcast.journal.applier_child import spawn_applier
 from rowcast.journal.follower_store import FollowerStore
 from rowcast.journal.journaled_store import JournaledStore
 from rowcast.journal.node_opening import open_follower, open_sequencer, other_batch
+from rowcast.journal.written_schema import begin_term
 from rowcast.kernel.feature import Background
 from rowcast.kernel.kernel import Kernel
 from rowcast.log.engine import Engine
@@ -211,7 +212,7 @@ class SequencerNode(Application):
 
     async def _restore(self) -> None:
         """Begin this node's term first: from here on no other one can append."""
-        await self._on_writer(self.store.begin_term)
+        await self._on_writer(begin_term, self.store, self.schema.text)
         await super()._restore()
 
     def _rows(self) -> dict[str, dict[str, object]]:
@@ -232,9 +233,15 @@ class FollowerNode(Following):
     """A follower."""
 
     def __init__(
-        self, config: Config, member: Membership, processes: Processes, *, patient: bool = True
+        self,
+        config: Config,
+        member: Membership,
+        processes: Processes,
+        problem: Callable[[], None] | None = None,
+        *,
+        patient: bool = True,
     ) -> None:
-        self._member, self._starts = member, processes
+        self._member, self._starts, self._problem = member, processes, problem
         self._welcome_seconds = WELCOME_SECONDS if patient else 0.0
         name, more = f"{member.node}/{member.life}", [sharing(member.key)]
         super().__init__(without_topics(config), name, more)
@@ -245,7 +252,7 @@ class FollowerNode(Following):
 
     def _open_store(self) -> FollowerStore:
         config = self.config
-        return open_follower(
+        store = open_follower(
             config.database_url,
             self._member.engine.epoch,
             self._now,
@@ -253,6 +260,13 @@ class FollowerNode(Following):
             config.log.tail,
             applier=partial(spawn_applier, self._starts),
         )
+        store.on_other_schema = self._problem
+        return store
+
+    @property
+    def differs(self) -> bool:
+        """Whether the log goes on under another schema, so that this role ends."""
+        return isinstance(self.store, FollowerStore) and self.store.differs
 
     def _make_edge(self) -> Edge:
         edge = super()._make_edge()

@@ -28,11 +28,13 @@ from rowcast.journal.node_opening import (
     needs_copy,
     prepare_tables,
 )
+from rowcast.journal.written_schema import OTHER, WrittenSchema
 from rowcast.log.engine import Engine
 from rowcast.net.fork_server import Processes
 from rowcast.program.cluster_checks import agreed, check_cluster, tell_of_archive
 from rowcast.program.cluster_membership import Watch, admitted, check_begin, has_left
 from rowcast.program.cluster_nodes import FollowerNode, Membership, SequencerNode
+from rowcast.program.cluster_tls import contexts
 from rowcast.program.collector import Collector
 from rowcast.program.config import Config, variable
 from rowcast.program.engines import EngineOfNode
@@ -40,7 +42,7 @@ from rowcast.program.main import Application
 from rowcast.program.membership_mark import locked, mark
 from rowcast.program.operations import cut, end, hear_signals
 from rowcast.program.process import run
-from rowcast.program.settings.cluster import Cluster, beside
+from rowcast.program.settings.cluster import beside
 from rowcast.program.standing_by import StandingBy
 from rowcast.program.systemd import service_manager
 from rowcast.program.table_fetch import Fetch, TableFetch
@@ -94,8 +96,7 @@ class Node:
     async def _open(self) -> bool:
         cluster = self._cluster
         check_begin(self.config.data, cluster)
-        schema = load_schema(self.config.schema_file)
-        url = self.config.database_url
+        schema, url = load_schema(self.config.schema_file), self.config.database_url
         self._closing.enter_context(locked(self.config.data))
         tables = await asyncio.to_thread(prepare_tables, url, schema.tables)
         self._engine = EngineOfNode(self.config)
@@ -106,7 +107,7 @@ class Node:
         if engine is None or not await self._admitted():
             return False
         key = bytes.fromhex(derived(cluster.secret, f"link/{cluster.name}"))
-        accepting, connecting = _contexts(cluster)
+        accepting, connecting = contexts(cluster)
         while why := await self._answer(partial(needs_copy, tables, engine)):
             await self._tell_copying(why)
             if not await self._fetch(engine, partial(fetch_copy, key=key, tls=connecting)):
@@ -119,6 +120,7 @@ class Node:
         if not self.config.log.archive:
             await asyncio.to_thread(tell_of_archive, self.config.data, engine.epoch)
         self._agreed = agreed(self.config, schema.text)
+        self._written = WrittenSchema(url, engine, schema.text)
         self._member = self._membership(engine, key, accepting, connecting)
         return True
 
@@ -257,6 +259,7 @@ class Node:
         waiting.cancel()
 
     async def _number(self, ready: Callable[[Application, str], None]) -> None:
+        await asyncio.to_thread(self._written.settle, all_of_it=True)
         self._was = True
         parts = self.config, self._member, self._processes
         node = await asyncio.to_thread(SequencerNode, *parts, self._told)
@@ -275,18 +278,37 @@ class Node:
         await self._end(node)
 
     async def _follow(self, ready: Callable[[Application, str], None]) -> None:
+        if not await self._schema_reached():
+            return
         patient, self._was = not self._was, True
         parts = self.config, self._member, self._processes
-        node = await asyncio.to_thread(FollowerNode, *parts, patient=patient)
+        node = await asyncio.to_thread(FollowerNode, *parts, self._told, patient=patient)
         await self._begin(node)
         ready(node, "follows")
 
         def goes_on() -> bool:
             node.look_again()
-            return not self.keeper.held
+            return not (self.keeper.held or node.differs)
 
         await self._while(goes_on)
+        self._written.differs = node.differs
         await self._end(node)
+
+    async def _schema_reached(self) -> bool:
+        """Wait until the log is written under this node's schema; return False to do otherwise."""
+        told = False
+        try:
+            while not await asyncio.to_thread(self._written.settle):
+                if not told:
+                    log.error("this node does not follow: %s", OTHER)
+                told = True
+                await self._standing_by.tell(OTHER)
+                await self._pause()
+                if self.keeper.held or self._stopping.is_set() or self._left:
+                    return False
+        finally:
+            await self._standing_by.end()
+        return True
 
     async def _begin(self, role: Application) -> None:
         await role.start()
@@ -324,25 +346,6 @@ async def _within(ending: Awaitable[None]) -> None:
         log.error("this node does not end what it was within %g s; it exits", ROLE_SECONDS)
         cut()
     task.result()
-
-
-def _contexts(cluster: Cluster) -> tuple[ssl.SSLContext | None, ssl.SSLContext | None]:
-    """Return the TLS of connections that come, and of those that go; None without certificates."""
-    files = cluster.tls
-    if files.certificate is None:
-        return None, None
-    try:
-        found = []
-        for purpose in (ssl.Purpose.CLIENT_AUTH, ssl.Purpose.SERVER_AUTH):
-            context = ssl.create_default_context(purpose, cafile=files.certificate_authority)
-            context.load_cert_chain(files.certificate, files.private_key)
-            context.verify_mode = ssl.CERT_REQUIRED
-            found.append(context)
-    except (OSError, ssl.SSLError) as error:
-        raise Error(
-            Code.INVALID, f"a file of cluster.tls cannot be used ({error}); see the three of them"
-        ) from error
-    return found[0], found[1]
 
 
 def serve(config: Config) -> None:
