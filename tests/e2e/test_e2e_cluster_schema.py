@@ -41,6 +41,30 @@ def test_writes_during_a_change_of_the_schema_are_at_all_nodes(tmp_path):
             assert sorted(row["id"] for row in rows) == sorted([*written, "last"]), node.name
 
 
+def test_a_node_that_was_away_during_two_changes_has_what_the_others_have(tmp_path):
+    """Its schema is the same as before; what it lacks was partly written under another one."""
+    with Cluster(tmp_path) as cluster:
+        cluster.settle()
+        away = cluster.followers[0]
+        until_put(away, "before", n=0)
+        assert away.stop() == 0, away.log
+        for number, (schema, path) in enumerate(((MOVED, "animals/dogs"), (SCHEMA, "Dog"))):
+            others = cluster.running
+            for node in others:
+                assert node.stop() == 0, node.log
+            for node in others:
+                node.schema_file.write_text(schema)
+                node.launch()
+            node = cluster.settle()
+            answer = node.request("PUT", f"/{path}/d{number}", json={"n": number})
+            assert answer.is_success, answer.text
+        away.launch()
+        cluster.settle()
+        for node in cluster.running:
+            rows = node.request("GET", "/Dog/").json()
+            assert [row["id"] for row in rows] == ["before", "d0", "d1"], node.name
+
+
 def told(node):
     """Return what a node says of itself while it does not follow."""
     try:
