@@ -47,3 +47,5 @@ again."""
 SOURCE_HEADS_UNASKED_EVENTS: Final = 100_000
 """Events that are noted for this without a reader who asks: 10 ms of work; then it ends until the
 next read."""
+HTTP_STALL_SECONDS_MAX: Final = 120
+"""How long a client may read nothing of its answer: twice what proxies usually wait."""

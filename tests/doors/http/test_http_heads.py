@@ -31,7 +31,7 @@ HURRIED = {"head_seconds_max": 0.05}
 
 
 @asynccontextmanager
-async def connected(limits=None, application=hello, **settings):
+async def connected(limits=None, application=hello, protocol=RequestHeadLimits, **settings):
     config = uvicorn.Config(
         application, http=RequestHeadLimits, log_config=None, lifespan="off", **settings
     )
@@ -39,7 +39,7 @@ async def connected(limits=None, application=hello, **settings):
     state = ServerState()
     loop = asyncio.get_running_loop()
     server = await loop.create_server(
-        lambda: RequestHeadLimits(config, state, {}, **(limits or {})), "127.0.0.1", 0
+        lambda: protocol(config, state, {}, **(limits or {})), "127.0.0.1", 0
     )
     port = server.sockets[0].getsockname()[1]
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -75,6 +75,49 @@ async def test_a_head_that_drips_is_answered_408_and_closed(more):
 async def test_a_connection_that_says_nothing_is_closed():
     async with connected(HURRIED) as (reader, _writer):
         assert b"" == await reader.read()
+
+
+@pytest.mark.parametrize("more", [True, False])
+async def test_c26_who_does_not_read_the_answer_is_cut_off(more):
+    """In its midst, or at its end, when the server would close and waits until all is read."""
+    gone = asyncio.Event()
+
+    class Told(RequestHeadLimits):
+        def connection_lost(self, exc):
+            super().connection_lost(exc)
+            gone.set()
+
+    async def large(_scope, _receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        for _ in range(2):
+            body = {"type": "http.response.body", "body": bytes(8_000_000), "more_body": more}
+            await send(body)
+            if not more:
+                return
+        await asyncio.get_running_loop().create_future()
+
+    limits = {"head_seconds_max": 0.02, "stall_seconds_max": 0.05}
+    async with connected(limits, large, timeout_keep_alive=0.02, protocol=Told) as (_, writer):
+        writer.write(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        await asyncio.wait_for(gone.wait(), PROMPT_SECONDS)
+
+
+async def test_who_reads_slowly_gets_all_of_the_answer():
+    """However long it takes: whatever is read gives more time."""
+
+    async def large(_scope, _receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        for number in range(1, 5):
+            body = bytes(2_000_000)
+            await send({"type": "http.response.body", "body": body, "more_body": number < 4})
+
+    limits = {"head_seconds_max": 0.002, "stall_seconds_max": PROMPT_SECONDS}
+    async with connected(limits, large) as (reader, writer):
+        writer.write(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        received = 0
+        while piece := await reader.read(10_000):
+            received += len(piece)
+    assert received > 8_000_000
 
 
 async def test_a_head_over_the_limit_is_answered_431_and_closed():

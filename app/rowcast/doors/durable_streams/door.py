@@ -116,7 +116,7 @@ class DurableStreamsDoor:
         return Answer(200 if is_new else 204, self._place(done.stream) | _numbers(mark, done))
 
     async def _received(self, request: Request) -> tuple[bytes, Caller]:
-        """Return the body, and the caller as it is by then: a slow body takes up to a minute."""
+        """Return the body, and the caller as it is by then: a body may take minutes."""
         body = await request.body()
         return body, self._kernel.reauthorization.current(request.caller)
 

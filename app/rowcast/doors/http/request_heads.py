@@ -1,4 +1,4 @@
-"""Bounded request heads: uvicorn's HTTP/1.1 with limits, and reasons for what it cannot read.
+"""Bounded requests: uvicorn's HTTP/1.1 with limits, and reasons for what it cannot read.
 
 uvicorn has no limit for the request line and the header fields, waits for them without end, and
 says of every request that it cannot read only that it is invalid. The parser knows what it missed;
@@ -24,6 +24,7 @@ from httptools import (
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from rowcast.core.limits import HTTP_DRAINED_BYTES_MAX, HTTP_HEAD_BYTES_MAX, HTTP_HEAD_SECONDS_MAX
+from rowcast.core.read_limits import HTTP_STALL_SECONDS_MAX
 from rowcast.doors.http.messages.unreadable import (
     NOT_IMPLEMENTED,
     RefusedHead,
@@ -66,8 +67,15 @@ class RequestHeadLimits(HttpToolsProtocol):
     A client that sends its request line and headers slowly, or without end, gets 408, 414 or 431
     and is closed. One timer serves a connection for its lifetime, while uvicorn creates and cancels
     one per response; so an idle connection is closed after its keep-alive time or up to
-    ``head_seconds_max`` later.
+    ``head_seconds_max`` later. A client that reads nothing of its answer for ``stall_seconds_max``,
+    or as much longer, is cut off: it would hold a connection and a page of its answer for good.
     """
+
+    _pauses = 0
+    """How often the peer has read too slowly."""
+    _unread = (0, 0)
+    """That number and the bytes that wait to be read, as they have been for a while."""
+    _unread_since = 0.0
 
     def __init__(
         self,
@@ -75,12 +83,14 @@ class RequestHeadLimits(HttpToolsProtocol):
         head_seconds_max: float = HTTP_HEAD_SECONDS_MAX,
         head_bytes_max: int = HTTP_HEAD_BYTES_MAX,
         drained_bytes_max: int = HTTP_DRAINED_BYTES_MAX,
+        stall_seconds_max: float = HTTP_STALL_SECONDS_MAX,
         **named: Any,
     ) -> None:
         super().__init__(*arguments, **named)
         self._head_seconds_max = head_seconds_max
         self._head_bytes_max = head_bytes_max
         self._drained_bytes_max = drained_bytes_max
+        self._stall_seconds_max = stall_seconds_max
         self._head_since = self.loop.time()
         self._head_bytes = 0
         """Bytes of a head that were read before those of ``_data_bytes``."""
@@ -132,6 +142,11 @@ class RequestHeadLimits(HttpToolsProtocol):
             self.transport.close()
         else:
             self._refuse(*trailers_too_long(most))
+
+    def pause_writing(self) -> None:
+        """Count it: as long as writing pauses, what waits to be read only becomes less."""
+        self._pauses += 1
+        super().pause_writing()
 
     def on_message_begin(self) -> None:
         """Start the timeout of this head.
@@ -223,10 +238,23 @@ class RequestHeadLimits(HttpToolsProtocol):
     def _look_in(self, seconds: float) -> None:
         self._timer = self.loop.call_later(seconds, self._look)
 
+    def _is_stalled(self, now: float) -> bool:
+        """Whether the peer has long read nothing, and nothing can have been written meanwhile."""
+        waiting = self.transport.get_write_buffer_size()
+        may_judge = self.flow.write_paused or self._idle_since or self.transport.is_closing()
+        if not may_judge or not waiting or self._unread != (self._pauses, waiting):
+            self._unread, self._unread_since = (self._pauses, waiting), now
+        return now - self._unread_since >= self._stall_seconds_max
+
     def _look(self) -> None:
-        if self.transport.is_closing():
-            return
         now, left = self.loop.time(), float(self._head_seconds_max)
+        if self._is_stalled(now):
+            self.transport.abort()
+            return
+        if self.transport.is_closing():
+            if self._unread[1]:  # it ends when all is read
+                self._look_in(left)
+            return
         if self._idle_since:
             left = self.timeout_keep_alive - (now - self._idle_since)
         elif self._head_since:
@@ -235,6 +263,7 @@ class RequestHeadLimits(HttpToolsProtocol):
             self._look_in(left)
         elif self._idle_since:
             self.timeout_keep_alive_handler()
+            self._look_in(float(self._head_seconds_max))
         else:
             sentence = f"send the whole request head within {self._head_seconds_max} s"
             self._refuse("408 Request Timeout", sentence)

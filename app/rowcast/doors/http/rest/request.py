@@ -103,7 +103,7 @@ class Request:
         """Return the whole body; raises TOO_LARGE, UNSUPPORTED, INVALID.
 
         Raises UNAUTHENTICATED or DENIED when its caller was removed while the body arrived, and
-        sets the caller's rights of now: a slow body takes up to a minute.
+        sets the caller's rights of now: a body may take minutes.
         """
         if self.arrived_body() is None:
             settings, committer = self.edge.settings, self.kernel.committer
