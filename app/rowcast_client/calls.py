@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import httpx
 
-from rowcast.codecs import CBOR, JSON, MSGPACK, codec_for, is_structured
+from rowcast.codecs import CBOR, JSON, MSGPACK, decode_answer, encode, is_structured
 from rowcast.core.errors import Code, Error
 from rowcast.core.suggestions import did_you_mean
 
@@ -204,13 +204,13 @@ def _bytes(value: object, media_type: str, options: WriteOptions) -> bytes:
     """Return a value as bytes; text and bytes with a given type are not encoded."""
     if options.get("type") and isinstance(value, str | bytes):
         return value if isinstance(value, bytes) else value.encode()
-    return codec_for(media_type).encode(value)
+    return encode(value, media_type)
 
 
 def _value(response: httpx.Response) -> object:
     said = str(response.headers.get("content-type", ""))
     if is_structured(said):
-        return codec_for(said).decode(response.content)
+        return decode_answer(response.content, said)
     return response.text if said.startswith("text/") else response.content
 
 

@@ -4,7 +4,7 @@ from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from rowcast.codecs import JSON, codec_for
+from rowcast.codecs import JSON, decode_answer
 from rowcast.core.errors import Code, Error
 from rowcast.core.limits import CLIENT_EVENT_BYTES_MAX
 
@@ -101,7 +101,7 @@ class Frames:
 def read_fields(data: str, media_type: str = "") -> dict[str, object]:
     """Return the map in a frame: JSON, or base64 of the stream's binary format."""
     payload = b64decode(data) if media_type else data.encode()
-    fields = codec_for(media_type or JSON).decode(payload)
+    fields = decode_answer(payload, media_type or JSON)
     if not isinstance(fields, dict):
         raise Error(Code.INVALID, f"the server sent {data[:80]!r}, which is no event")
     return fields

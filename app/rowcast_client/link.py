@@ -17,7 +17,7 @@ from uuid import uuid4
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, WebSocketException
 
-from rowcast.codecs import JSON, codec_for
+from rowcast.codecs import JSON, decode_answer, encode
 from rowcast.core.errors import Code, Error
 from rowcast.core.limits import CLIENT_EVENT_BYTES_MAX
 from rowcast.core.python_client_limits import CLIENT_CLOSE_SECONDS, CLIENT_FRAMES_MAX
@@ -297,12 +297,12 @@ class Link:
         self._more.set()
 
     def _pack(self, fields: Fields) -> Frame:
-        packed = codec_for(self.media_type).encode(fields)
+        packed = encode(fields, self.media_type)
         return packed.decode() if self.media_type == JSON else packed
 
     def _unpack(self, message: Frame) -> Fields:
         payload = message.encode() if isinstance(message, str) else message
-        fields = codec_for(self.media_type).decode(payload)
+        fields = decode_answer(payload, self.media_type)
         if not isinstance(fields, dict):
             raise Problem(500, {}, f"the server sent {message[:80]!r}, which is no event")
         return fields

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from rowcast.codecs import codec_for
+from rowcast.codecs import decode_answer
 from rowcast.core.errors import Code, Error
 from rowcast.core.limits import RECONNECT_SECONDS_MAX
 
@@ -56,7 +56,7 @@ def check(response: httpx.Response) -> httpx.Response:
     if not response.is_error:
         return response
     try:
-        details = codec_for(response.headers.get("content-type")).decode(response.content)
+        details = decode_answer(response.content, response.headers.get("content-type"))
     except Error:
         details = None  # probably the response of a proxy
     reason = f"{response.status_code} {response.reason_phrase}"

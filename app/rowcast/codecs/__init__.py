@@ -24,7 +24,9 @@ from rowcast.codecs.registry import (
     content_type_header,
     decode,
     decode_again,
+    decode_answer,
     encode,
+    encode_answer,
     is_structured,
 )
 from rowcast.codecs.rows import (
@@ -51,9 +53,11 @@ __all__ = [
     "content_type_header",
     "decode",
     "decode_again",
+    "decode_answer",
     "decode_items",
     "decode_rows",
     "encode",
+    "encode_answer",
     "encode_plain",
     "is_structured",
     "may_be_json",

@@ -23,9 +23,8 @@ from rowcast.core import limits
 from rowcast.core.errors import Code, Error
 
 _Reader = Callable[[object, bool], object]
-_DEPTH_MAX = (
-    limits.VALUE_DEPTH_MAX + 3
-)  # cbor2 counts the tag, the pair and the mantissa of a decimal
+_DECIMAL_DEPTH = 3
+"""cbor2 counts the tag, the pair and the mantissa of a decimal."""
 _MANTISSA_BYTES_MAX = limits.DECIMAL_DIGITS_MAX // 2  # a byte holds more than two digits
 _UNDEFINED = 0xF7
 _HEAD_BYTES = MappingProxyType({24: 1, 25: 2, 26: 4, 27: 8})
@@ -41,9 +40,9 @@ ARRAY_CLOSE = b"\xff"
 """The break that ends it."""
 
 
-def encode(value: object) -> bytes:
+def encode(value: object, depth_max: int = limits.VALUE_DEPTH_MAX) -> bytes:
     """A value as one CBOR data item."""
-    model.validate(value)
+    model.validate(value, depth_max)
     return encode_sound(value)
 
 
@@ -55,11 +54,16 @@ def encode_sound(value: object) -> bytes:
         raise Error(Code.INVALID, model.SURROGATE) from None
 
 
-def decode(payload: bytes, parts_max: int = limits.VALUE_PARTS_MAX) -> object:
+def decode(
+    payload: bytes,
+    parts_max: int = limits.VALUE_PARTS_MAX,
+    depth_max: int = limits.VALUE_DEPTH_MAX,
+) -> object:
     """The value of the one data item in a payload."""
     _check_parts(payload, parts_max)
     stream = BytesIO(payload)
-    value = _next(_decoder(stream), stream, payload, undefined=_UNDEFINED in payload)
+    decoder, undefined = _decoder(stream, depth_max), _UNDEFINED in payload
+    value = _next(decoder, stream, payload, depth_max, undefined=undefined)
     if stream.tell() != len(payload):
         raise Error(
             Code.INVALID,
@@ -68,7 +72,11 @@ def decode(payload: bytes, parts_max: int = limits.VALUE_PARTS_MAX) -> object:
     return value
 
 
-def decode_sequence(payload: bytes, parts_max: int = limits.VALUE_PARTS_MAX) -> Iterator[object]:
+def decode_sequence(
+    payload: bytes,
+    parts_max: int = limits.VALUE_PARTS_MAX,
+    depth_max: int = limits.VALUE_DEPTH_MAX,
+) -> Iterator[object]:
     """The values of a CBOR sequence (RFC 8742), one at a time.
 
     One decoder reads them all, and what is asked of the whole payload is asked once: a sequence may
@@ -76,9 +84,10 @@ def decode_sequence(payload: bytes, parts_max: int = limits.VALUE_PARTS_MAX) -> 
     """
     _check_parts(payload, parts_max)
     stream = BytesIO(payload)
-    decoder, undefined = _decoder(stream, read_size=_READ_AHEAD_BYTES), _UNDEFINED in payload
+    decoder = _decoder(stream, depth_max, read_size=_READ_AHEAD_BYTES)
+    undefined = _UNDEFINED in payload
     while stream.tell() < len(payload):
-        yield _next(decoder, stream, payload, undefined=undefined)
+        yield _next(decoder, stream, payload, depth_max, undefined=undefined)
 
 
 def _check_parts(payload: bytes, parts_max: int) -> None:
@@ -102,7 +111,7 @@ def _check_parts(payload: bytes, parts_max: int) -> None:
 
 
 def _next(
-    decoder: cbor2.CBORDecoder, stream: BytesIO, payload: bytes, *, undefined: bool
+    decoder: cbor2.CBORDecoder, stream: BytesIO, payload: bytes, depth_max: int, *, undefined: bool
 ) -> object:
     start = stream.tell()
     try:
@@ -111,15 +120,15 @@ def _next(
         raise _refusal(fault, payload, start) from None
     if undefined:
         value = _defined(value)
-    model.validate(value)
+    model.validate(value, depth_max)
     return value
 
 
-def _decoder(stream: BytesIO, read_size: int = 65_536) -> cbor2.CBORDecoder:
+def _decoder(stream: BytesIO, depth_max: int, read_size: int = 65_536) -> cbor2.CBORDecoder:
     return cbor2.CBORDecoder(
         stream,
         semantic_decoders=_TAGS,
-        max_depth=_DEPTH_MAX,
+        max_depth=depth_max + _DECIMAL_DEPTH,
         allow_duplicate_keys=False,
         read_size=read_size,
     )
@@ -217,5 +226,6 @@ def _where(payload: bytes, start: int) -> str:
     stream = BytesIO(payload)
     stream.seek(start)
     with suppress(cbor2.CBORDecodeError):
-        _decoder(stream, read_size=1).decode()  # one byte at a time, so that it stops at the fault
+        # one byte at a time, so that it stops at the fault
+        _decoder(stream, limits.ANSWER_DEPTH_MAX, read_size=1).decode()
     return f" at byte {stream.tell() - 1}"

@@ -13,6 +13,7 @@ from io import StringIO
 
 from rowcast.codecs import model
 from rowcast.codecs.plain import encode_plain, plain
+from rowcast.core import limits
 from rowcast.core.errors import Code, Error
 
 VALUE_COLUMN = "value"
@@ -21,15 +22,18 @@ EXTRA_COLUMN = "_extra"
 """A column of rows that are not all known yet: what a row has in no other column, as JSON."""
 
 
-def encode(value: object) -> bytes:
-    """A list as rows below a header; anything else as one row."""
+def encode(value: object, _depth_max: int = limits.ANSWER_DEPTH_MAX) -> bytes:
+    """A list as rows below a header; anything else as one row.
+
+    CSV is only sent, so its cells may be as deep as an answer.
+    """
     rows = [_row(item) for item in (value if isinstance(value, list) else [value])]
     columns = list(dict.fromkeys(column for row in rows for column in row))
     lines = [encode_line(columns), *(encode_row(row, columns) for row in rows)]
     return b"".join(lines) if columns else b""
 
 
-def decode(_payload: bytes) -> object:
+def decode(_payload: bytes, _parts_max: int = 0, _depth_max: int = 0) -> object:
     """Refuse: CSV has no types, so decoding would not return the value that was encoded."""
     raise Error(
         Code.UNSUPPORTED, "text/csv is written and not read; send application/x-ndjson instead."
@@ -65,7 +69,7 @@ def columns_of(value: object) -> list[str]:
 
 def cell(value: object) -> str:
     """The text of one cell."""
-    model.validate(value)
+    model.validate(value, limits.ANSWER_DEPTH_MAX)
     if isinstance(value, bool | dict | list):
         return encode_plain(value).decode("utf-8")
     if value is None or isinstance(value, str):

@@ -53,20 +53,19 @@ _BEGINNING: Final = re.compile(rb'[ \t\r\n]*(?:[{\["tfn]|-?(?:0|[1-9][0-9]*)(?:[
 _TOLD_DIGITS: Final = re.compile(rb"[0-9.]{17}|\.[0-9]+0(?![0-9])|[0-9][eE]")
 """What is in a payload if a number in it has digits that a float, spelled again, may not have."""
 _CONTAINERS: Final = frozenset((dict, list))
+_PARTS_MAX: Final = limits.VALUE_PARTS_MAX
+_DEPTH_MAX: Final = limits.VALUE_DEPTH_MAX
 _FLOAT_OF_WIDE: Final = 2.0**63
 """What orjson makes of an integer that has no 64 bits is a float, at least as far from zero."""
-_SPELLED_DEPTH_MAX: Final = (
-    2 * limits.VALUE_DEPTH_MAX + 1
-)  # each map may be escaped, the innermost scalar too
 _FLOATS: Final[Mapping[str, float]] = MappingProxyType(
     {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 )
 
 
-def encode(value: object) -> bytes:
+def encode(value: object, depth_max: int = limits.VALUE_DEPTH_MAX) -> bytes:
     """A value as JSON text, spelled so that ``decode`` gives it back."""
-    if not model.simple(value):
-        model.validate(value)
+    if not model.simple(value, depth_max):
+        model.validate(value, depth_max)
         value = _spelled(value)
     try:
         return EXACT % _dumps(value, None, _OPTIONS)
@@ -136,7 +135,7 @@ def may_be_json(payload: bytes) -> bool:
     return _BEGINNING.match(payload) is not None
 
 
-def decode(payload: bytes, parts_max: int = limits.VALUE_PARTS_MAX) -> object:
+def decode(payload: bytes, parts_max: int = _PARTS_MAX, depth_max: int = _DEPTH_MAX) -> object:
     """The value that a JSON text spells."""
     try:
         value: object = _loads(payload)
@@ -165,7 +164,7 @@ def decode(payload: bytes, parts_max: int = limits.VALUE_PARTS_MAX) -> object:
         _check_integers(payload)
     if type(value) not in _CONTAINERS:
         return value
-    return _inspected(value, payload, digits)
+    return _inspected(value, payload, digits, depth_max)
 
 
 def _has_each_once(value: dict[str, object], payload: bytes) -> bool:
@@ -230,10 +229,11 @@ def _counts_agree(keys: int, payload: bytes, digits: bytes) -> bool:
     return payload.count(b'":') == keys and digits.find(b" :") < 0
 
 
-def _inspected(value: object, payload: bytes, digits: bytes) -> object:
+def _inspected(value: object, payload: bytes, digits: bytes, depth_max: int) -> object:
     """The value, after a look for depth, for keys that occur twice and for special spellings."""
     spelled = _may_be_spelled(payload)
-    keys = _count_keys(value, _SPELLED_DEPTH_MAX if spelled else limits.VALUE_DEPTH_MAX)
+    # of a spelling, each map may be escaped, the innermost scalar too
+    keys = _count_keys(value, 2 * depth_max + 1 if spelled else depth_max)
     if not _counts_agree(keys, payload, digits) and keys != _count_members(payload):
         raise twice(payload)
     if not spelled:
@@ -242,7 +242,7 @@ def _inspected(value: object, payload: bytes, digits: bytes) -> object:
         value = _unspelled(value)
     except ModelMismatch as misfit:
         raise misfit.error() from None
-    _count_keys(value, limits.VALUE_DEPTH_MAX)
+    _count_keys(value, depth_max)
     return value
 
 

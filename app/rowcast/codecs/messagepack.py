@@ -29,9 +29,9 @@ _TIMESTAMP_AS_DATETIME: Final = 3  # msgpack's number for: aware, in UTC
 _PLAIN: Final = msgpack.Packer(strict_types=True)
 
 
-def encode(value: object) -> bytes:
+def encode(value: object, depth_max: int = limits.VALUE_DEPTH_MAX) -> bytes:
     """A value as one MessagePack object."""
-    model.validate(value)
+    model.validate(value, depth_max)
     return encode_sound(value)
 
 
@@ -79,7 +79,11 @@ def items_of(payload: bytes) -> list[bytes]:
     return [payload[one:end] for one, end in zip([start, *ends], ends, strict=False)]
 
 
-def decode(payload: bytes, parts_max: int = limits.VALUE_PARTS_MAX) -> object:
+def decode(
+    payload: bytes,
+    parts_max: int = limits.VALUE_PARTS_MAX,
+    depth_max: int = limits.VALUE_DEPTH_MAX,
+) -> object:
     """The value of the one object in a payload."""
     hooks = _Counter(parts_max).hooks if len(payload) > parts_max else {}
     try:
@@ -93,7 +97,7 @@ def decode(payload: bytes, parts_max: int = limits.VALUE_PARTS_MAX) -> object:
         if len(payload) > parts_max and _PROMISES in str(fault):
             raise model.too_many("MessagePack", parts_max) from None
         raise _refusal(fault, payload) from None
-    model.validate(value)
+    model.validate(value, depth_max)
     return value
 
 

@@ -97,12 +97,12 @@ def _simple_items(items: Iterable[object], below: int) -> bool:
     return True
 
 
-def validate(value: object) -> None:
+def validate(value: object, depth_max: int = limits.VALUE_DEPTH_MAX) -> None:
     """Refuse a value outside the model, naming the place and the reason."""
-    if _sound((value,), limits.VALUE_DEPTH_MAX):
+    if _sound((value,), depth_max):
         return
     try:
-        _check(value, limits.VALUE_DEPTH_MAX)
+        _check(value, depth_max)
     except ModelMismatch as misfit:
         raise misfit.error() from None
 

@@ -14,6 +14,7 @@ import orjson
 
 from rowcast.codecs import model
 from rowcast.codecs.json_text import EXACT
+from rowcast.core import limits
 from rowcast.core.errors import Code, Error
 
 _OPTIONS = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
@@ -34,7 +35,7 @@ def plain(value: object) -> object:
 
 def encode_plain(value: object) -> bytes:
     """A value as plain JSON text."""
-    model.validate(value)
+    model.validate(value, limits.ANSWER_DEPTH_MAX)
     try:
         # orjson writes NaN and the infinities as null
         return EXACT % orjson.dumps(value, _text, _OPTIONS)

@@ -33,15 +33,17 @@ class Codec:
     media_type: str
     suffix: str
     """The name after the dot in a path; empty if a path cannot ask for this format."""
-    encode: Callable[[object], bytes]
-    decode: Callable[[bytes], object]
+    encode: Callable[[object, int], bytes]
+    """Of a value that may be nested so deep."""
+    decode: Callable[[bytes, int, int], object]
+    """The value of a payload, which may have so many parts and be nested so deep."""
     structured: bool = True
     """Whether it carries values; the raw one carries bytes."""
     binary: bool = True
     """Whether a WebSocket frame of it is binary rather than text."""
 
 
-def _raw_encode(value: object) -> bytes:
+def _raw_encode(value: object, _depth_max: int) -> bytes:
     if not isinstance(value, bytes):
         raise Error(
             Code.INVALID, f"{RAW} carries bytes alone; ask for {JSON}, {CBOR} or {MSGPACK}."
@@ -49,16 +51,17 @@ def _raw_encode(value: object) -> bytes:
     return value
 
 
-def _raw_decode(payload: bytes) -> object:
+def _raw_decode(payload: bytes, _parts_max: int, _depth_max: int) -> object:
     return payload
 
 
-def _sequence_encode(value: object) -> bytes:
-    return b"".join(map(cbor.encode, value if isinstance(value, list) else [value]))
+def _sequence_encode(value: object, depth_max: int) -> bytes:
+    items = value if isinstance(value, list) else [value]
+    return b"".join(cbor.encode(item, depth_max) for item in items)
 
 
-def _sequence_decode(payload: bytes) -> object:
-    return list(cbor.decode_sequence(payload))
+def _sequence_decode(payload: bytes, parts_max: int, depth_max: int) -> object:
+    return list(cbor.decode_sequence(payload, parts_max, depth_max))
 
 
 _ALL: Final = (
@@ -142,7 +145,15 @@ def by_suffix(name: str) -> Codec | None:
 
 def encode(value: object, media_type: str) -> bytes:
     """A value in a media type."""
-    return codec_for(media_type).encode(value)
+    return codec_for(media_type).encode(value, limits.VALUE_DEPTH_MAX)
+
+
+def encode_answer(value: object, media_type: str) -> bytes:
+    """What wraps values, such as an event or a list of rows, in a media type.
+
+    It may be nested deeper than a value, and is never stored.
+    """
+    return codec_for(media_type).encode(value, limits.ANSWER_DEPTH_MAX)
 
 
 def decode(
@@ -151,7 +162,12 @@ def decode(
     """The value in a payload of a Content-Type; without one it is JSON."""
     if len(payload) > bytes_max:
         check_size(payload, bytes_max)
-    return codec_for(content_type).decode(payload)
+    return codec_for(content_type).decode(payload, limits.VALUE_PARTS_MAX, limits.VALUE_DEPTH_MAX)
+
+
+def decode_answer(payload: bytes, content_type: str | None) -> object:
+    """What ``encode_answer`` has written, or rows; a list has as many as the server sends."""
+    return codec_for(content_type).decode(payload, len(payload), limits.ANSWER_DEPTH_MAX)
 
 
 def decode_again(payload: bytes, content_type: str | None) -> object:

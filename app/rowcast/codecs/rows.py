@@ -43,7 +43,7 @@ class _Items:
     """Rows that stand for themselves, one after the other."""
 
     def __init__(
-        self, encode: Callable[[object], bytes], before: bytes = b"", after: bytes = b""
+        self, encode: Callable[[object, int], bytes], before: bytes = b"", after: bytes = b""
     ) -> None:
         self._encode = encode
         self._before = before
@@ -53,7 +53,7 @@ class _Items:
         return self._before
 
     def row(self, value: object) -> bytes:
-        return self._encode(value)
+        return self._encode(value, limits.ANSWER_DEPTH_MAX)
 
     def end(self) -> bytes:
         return self._after
@@ -67,7 +67,7 @@ class _Json(_Items):
         self._comma = b""
 
     def row(self, value: object) -> bytes:
-        piece = self._comma + json_text.encode(value)
+        piece = self._comma + json_text.encode(value, limits.ANSWER_DEPTH_MAX)
         self._comma = b","
         return piece
 
@@ -103,7 +103,7 @@ class _HeldMessagePack(_Items):
         self._count = 0
 
     def row(self, value: object) -> bytes:
-        self._rows += messagepack.encode(value)
+        self._rows += messagepack.encode(value, limits.ANSWER_DEPTH_MAX)
         self._count += 1
         if len(self._rows) > self._held_bytes_max:
             raise Error(
@@ -193,7 +193,11 @@ def decode_rows(payload: bytes, content_type: str | None) -> Iterator[object]:
     if codec.media_type == CBOR_SEQ:
         return cbor.decode_sequence(payload, most)
     whole = _WHOLE.get(codec.media_type)
-    value = whole(payload, most) if whole is not None else codec.decode(payload)
+    value = (
+        codec.decode(payload, limits.VALUE_PARTS_MAX, limits.VALUE_DEPTH_MAX)
+        if whole is None
+        else whole(payload, most)
+    )
     return iter(value if isinstance(value, list) else [value])
 
 

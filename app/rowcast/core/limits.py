@@ -14,6 +14,9 @@ TOPIC_LEVELS_MAX: Final = 128
 """Deep enough for every real tree; bounds recursion and trie depth for untrusted filters."""
 VALUE_DEPTH_MAX: Final = 64
 """Nesting of lists and maps in one value; far below the recursion limit of codecs."""
+ANSWER_DEPTH_MAX: Final = VALUE_DEPTH_MAX + 8
+"""The same in what wraps values: a list of events or rows (2), with related records, each in a list
+and a record for three relationships (6). Else one value of full depth would make all unreadable."""
 PAYLOAD_BYTES_MAX: Final = 2 * 1024 * 1024
 """One body or payload (D58: 2 MB)."""
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 from rowcast.codecs import json_text
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import local_id
+from rowcast.core.limits import ANSWER_DEPTH_MAX
 from rowcast.core.partitions import Partition, Unit
 from rowcast.core.pipeline_limits import ARROW_ROWS
 from rowcast.core.scalars import CONVERT, Mismatch, decimal_of
@@ -48,7 +49,7 @@ def events(remote: Remote, path: str, epoch: str, after: int, until: int) -> Ite
         asked = f"{path}?_from={epoch}:{after}&_to={epoch}:{until}"
         try:
             for line in remote.lines(asked):
-                row = cast("dict[str, object]", json_text.decode(line))
+                row = cast("dict[str, object]", json_text.decode(line, depth_max=ANSWER_DEPTH_MAX))
                 after = int(cast("int", row["_seq"]))
                 pauses.begin()
                 yield row

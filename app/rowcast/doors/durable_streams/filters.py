@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from rowcast.codecs import JSON, encode
+from rowcast.codecs import JSON, encode_answer
 from rowcast.core.callers import Caller
 from rowcast.core.durable_stream_limits import DURABLE_PAGE_EVENTS, DURABLE_READ_BYTES
 from rowcast.core.errors import Code, Error
@@ -100,7 +100,8 @@ class FilterSource:
         if event.kind != DELETE:
             value = self._kernel.transcoder.spelled(event, JSON)
         epoch = self._kernel.reader.epoch
-        return encode({"topic": event.topic, "value": value, **meta_of(event, epoch)}, JSON)
+        said = {"topic": event.topic, "value": value, **meta_of(event, epoch)}
+        return encode_answer(said, JSON)
 
     async def waiting(self) -> Callable[[], Awaitable[object]]:
         """Begin to listen, before the next read; return what waits for something new."""

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final
 from uuid import uuid4
 
-from rowcast.codecs import JSON, decode, encode
+from rowcast.codecs import JSON, decode, encode_answer
 from rowcast.core.clock import WallClock, seconds_of
 from rowcast.core.errors import Error
 from rowcast.core.events import DELETE, Event
@@ -77,7 +77,8 @@ class WebhookAction:
         if event.kind != DELETE:
             data |= self._value(event)
         at = time_text(seconds_of(event.version) if event.version else self._now())
-        return encode({"type": f"event.{event.kind}", "timestamp": at, "data": data}, JSON)
+        said = {"type": f"event.{event.kind}", "timestamp": at, "data": data}
+        return encode_answer(said, JSON)
 
     def _value(self, event: Event) -> dict[str, object]:
         """Return the value; of plain bytes, text or base64 and the media type."""

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import typer
 
-from rowcast.codecs.registry import CODECS, JSON
+from rowcast.codecs.registry import JSON, encode_answer
 from rowcast.core.events import CURRENT, DELETE, GAP, RESET
 from rowcast.core.freshness import FRESH, SILENT
 from rowcast.program.commands.output import MEDIA_TYPES, Format, printable, write_body
@@ -145,7 +145,7 @@ class Connection:
 
 
 def _line(cursor: str, event: Event) -> str:
-    value = CODECS[JSON].encode(event.fields.get("gap", event.value)).decode()
+    value = encode_answer(event.fields.get("gap", event.value), JSON).decode()
     topic = printable(event.topic)
     return f"{cursor}  {event.kind:<8}  {topic}  {printable(value)}"
 
@@ -153,5 +153,5 @@ def _line(cursor: str, event: Event) -> str:
 def _encoded(value: object, fmt: Format, *, raw: bool) -> bytes:
     if raw and fmt is Format.JSON and isinstance(value, str | bytes):
         return (value if isinstance(value, bytes) else value.encode()) + b"\n"
-    body = CODECS[MEDIA_TYPES[fmt]].encode(value)
+    body = encode_answer(value, MEDIA_TYPES[fmt])
     return body + b"\n" if fmt is Format.JSON else body

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Final, cast
 
-from rowcast.codecs import RAW, decode, encode, is_structured, negotiate
+from rowcast.codecs import RAW, decode, encode_answer, is_structured, negotiate
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import MESSAGE
 from rowcast.core.queries import Query
@@ -142,7 +142,7 @@ async def _send_value(request: Request, value: object, status: int, extra: Heade
         return
     media_type = negotiate(request.accept, VALUE_TYPES)
     try:
-        body = encode(value, media_type)
+        body = encode_answer(value, media_type)
     except Error as error:
         mistake = TypeError(error.message)
         raise as_error(mistake, f"encoding what {request.topic!r} returned") from error

@@ -4,7 +4,7 @@ from collections.abc import Coroutine
 from functools import reduce
 from typing import Final
 
-from rowcast.codecs import CSV, JSON, NDJSON, content_type_header, encode, negotiate
+from rowcast.codecs import CSV, JSON, NDJSON, content_type_header, encode_answer, negotiate
 from rowcast.core.conditions import ID_PATH, Condition, Operator
 from rowcast.core.errors import Code, Error
 from rowcast.core.evaluation import project
@@ -232,7 +232,7 @@ async def _send_parts(request: Request, record: Record, reading: Reading) -> Non
         return
     value = await _parts(request, record, reading.path, media_type, select)
     await _check_selected(request, record, select)
-    body = encode([value] if media_type == NDJSON else value, media_type)
+    body = encode_answer([value] if media_type == NDJSON else value, media_type)
     content_type = content_type_header(media_type)
     await send_bytes(send, 200, content_type, body, validators, head=request.is_head)
 

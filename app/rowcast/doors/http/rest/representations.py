@@ -13,7 +13,7 @@ from rowcast.codecs import (
     RAW,
     codec_for,
     content_type_header,
-    encode,
+    encode_answer,
     negotiate,
 )
 from rowcast.codecs.media_range import parse
@@ -170,14 +170,14 @@ def _body(transcoder: Transcoder, record: Record, media_type: str | None) -> byt
     if media_type == CSV:
         if not transcoder.structured(record):
             raise not_a_value(record, CSV)
-        return encode(transcoder.spelled(record, JSON), CSV)
+        return encode_answer(transcoder.spelled(record, JSON), CSV)
     return transcoder.payload(record, media_type)
 
 
 def _line(transcoder: Transcoder, record: Record) -> bytes:
     if not transcoder.structured(record):
         raise not_a_value(record, NDJSON)
-    return encode([transcoder.spelled(record, JSON)], NDJSON)
+    return encode_answer([transcoder.spelled(record, JSON)], NDJSON)
 
 
 def not_a_value(record: Record, media_type: str) -> Error:

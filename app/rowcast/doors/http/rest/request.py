@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
 
-from rowcast.codecs import CBOR, CBOR_SEQ, CSV, JSON, MSGPACK, NDJSON, encode, negotiate
+from rowcast.codecs import CBOR, CBOR_SEQ, CSV, JSON, MSGPACK, NDJSON, encode_answer, negotiate
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import MESSAGE, Event
@@ -132,7 +132,7 @@ class Request:
     ) -> None:
         """Respond with a value in an acceptable format; raises NOT_ACCEPTABLE."""
         media_type = negotiate(self.accept, VALUE_TYPES)
-        body = encode(value, media_type)
+        body = encode_answer(value, media_type)
         await send_bytes(self.send, status, media_type, body, extra, head=self.is_head)
 
     async def answer_nothing(self, extra: HeaderList) -> None:

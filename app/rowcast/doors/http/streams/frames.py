@@ -10,7 +10,7 @@ from base64 import b64encode
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from rowcast.codecs import JSON, encode, json_text
+from rowcast.codecs import JSON, encode, encode_answer, json_text
 from rowcast.core.events import COMMIT, CURRENT, DELETE, END, GAP, RESET, SNAPSHOT, Event
 from rowcast.core.freshness import FRESH, SILENT, STALE_PREFIX
 from rowcast.core.meta import meta_of
@@ -93,7 +93,7 @@ class Frames:
                 members["value"] = event.decoded
         elif event.kind != DELETE:
             members["value"] = self._value(event)
-        return encode(members | self._told(event), self.media_type)
+        return encode_answer(members | self._told(event), self.media_type)
 
     def _members(self, event: Event) -> dict[str, object]:
         kind, topic = _said(event)
@@ -110,7 +110,7 @@ class Frames:
             head, end = self._ends(event)
             return b'%b,"delta":%b%b' % (head, json_text.text(patch), end)
         members = {**self._members(event), "delta": patch}
-        return encode(members | self._told(event), self.media_type)
+        return encode_answer(members | self._told(event), self.media_type)
 
     def spelled(self, event: Event) -> object:
         """Return the value of an event as readers of this format decode it; nothing keeps it.

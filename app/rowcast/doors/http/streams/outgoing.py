@@ -9,7 +9,7 @@ import inspect
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from rowcast.codecs import encode
+from rowcast.codecs import encode_answer
 from rowcast.core.errors import Error
 from rowcast.core.events import Event
 from rowcast.routes.resource import Stream
@@ -39,7 +39,7 @@ async def items_of(source: Any) -> AsyncGenerator[object, None]:
 def encoded(item: object, media_type: str) -> bytes:
     """Encode a plain value; raises TypeError, because the client has made no mistake."""
     try:
-        return encode(item, media_type)
+        return encode_answer(item, media_type)
     except Error as error:
         raise TypeError(f"connect gave what cannot be sent: {error.message}") from error
 

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any, Final
 
-from rowcast.codecs import CBOR, JSON, MSGPACK, encode, negotiate
+from rowcast.codecs import CBOR, JSON, MSGPACK, encode_answer, negotiate
 from rowcast.core.callers import Caller
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import Event
@@ -278,7 +278,7 @@ class Socket(Connection):
         """Send a map to the client, in the connection's format."""
         if self._gone:
             return
-        said = encode(fields, self.media_type)
+        said = encode_answer(fields, self.media_type)
         self._said.append(said)
         self._said_bytes += len(said)
         self._writer.ready()
