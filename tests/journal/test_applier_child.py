@@ -108,3 +108,35 @@ def test_a_forked_applier_ends_with_its_server():
 def test_a_forked_applier_that_nobody_wanted_ends():
     program = LEAVE.replace("os._exit(0)", "child.close(); print(child.process.wait(30))")
     assert "0" == run(program)[1]
+
+
+HANG_UP = f"""
+import os, signal, sys, time
+from functools import partial
+from pathlib import Path
+from rowcast.core.events import PUT
+from rowcast.journal.applier_child import spawn_applier
+from rowcast.journal.opening import open_journal
+from rowcast.net.fork_server import ForkServer
+from rowcast.schema import parse_schema
+from store_cases import Writer
+
+processes, schema, writer = ForkServer(), {SCHEMA!r}, Writer()
+applier = partial(spawn_applier, processes)
+store = open_journal(Path(sys.argv[1]), time.time, schema, applier=applier)
+store.open(parse_schema(schema).tables)
+store.commit([writer.event("u/1", PUT, b"x")])
+store.caught_up()  # so it has begun
+os.kill(store._applying.pid, signal.SIGHUP)
+store.commit([writer.event("u/2", PUT, b"y")])
+store.caught_up()
+print(store._applying.restarts)
+store.close()
+processes.close()
+"""
+
+
+@pytest.mark.slow
+def test_an_applier_does_not_end_where_certificates_are_read_again(tmp_path):
+    """SIGHUP may come to all processes of a server: from ``systemctl kill``, or a terminal."""
+    assert ["0"] == run(HANG_UP, tmp_path / "rowcast.db")

@@ -177,7 +177,8 @@ def _beat(shared: SharedNumber) -> None:
 
 def main(read: int, write: int, wanted: int) -> None:
     """Run the process, with handles to read from, to write to, and of the number of batches."""
-    for number in (signal.SIGINT, signal.SIGTERM):  # of the terminal: the server says when
+    # of the terminal, or a service manager that sends them to all processes: the server says when
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     shared = SharedNumber(wanted)
     threading.Thread(target=_beat, args=(shared,), name="rowcast-beats", daemon=True).start()

@@ -266,10 +266,12 @@ def _read(sock: socket.socket, size: int) -> bytearray:
 def main(number: int) -> None:
     """Be a child, on a socket of this number: run the calls that come, until there are no more.
 
-    Ctrl-C in a terminal is sent to children, too; this one leaves it to its parent to stop, and
-    ends when the parent's side of the socket is closed.
+    Ctrl-C in a terminal is sent to children, too, and so may be SIGHUP, which has the parent read
+    its certificates again; this one leaves it to its parent to stop, and ends when the parent's
+    side of the socket is closed.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for each in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(each, signal.SIG_IGN)
     sock = socket.socket(fileno=number)
     with suppress(OSError, EOFError):
         while True:
