@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from http import HTTPStatus
 from itertools import zip_longest
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 from urllib.parse import quote
 
 import typer
@@ -59,8 +59,7 @@ def cluster_status(url: UrlOption = None) -> None:
     except Problem as problem:
         if problem.status != HTTPStatus.NOT_FOUND:
             raise
-        what = "the server is of no cluster; name a node's address with --url"
-        raise Error(Code.NOT_FOUND, f"{what}, or start one: rowcast serve --cluster NAME") from None
+        raise _no_cluster() from None
 
 
 @cluster.command()
@@ -78,6 +77,7 @@ def join(
     name, address = parse_peer(peer)
     body = json.dumps({"address": address}).encode()
     with client_of(url) as client:
+        _nodes(client)
         client.request("PUT", _path_of(name), body, {"Content-Type": JSON})
     print(f"node {name} has joined", file=sys.stderr)
 
@@ -108,9 +108,25 @@ def leave(
         print("while there are two nodes, both must run; let another one join", file=sys.stderr)
 
 
+def _no_cluster() -> Error:
+    what = "the server is of no cluster; name a node's address with --url"
+    return Error(Code.NOT_FOUND, f"{what}, or start one: rowcast serve --cluster NAME")
+
+
+def _nodes(client: SyncRowcast) -> list[dict[str, Any]]:
+    """Return the rows of a cluster's nodes; raises NOT_FOUND for a server of no cluster."""
+    try:
+        rows: list[dict[str, Any]] = client.request("GET", NODES).json()
+    except Problem as problem:
+        if problem.status != HTTPStatus.NOT_FOUND:
+            raise
+        raise _no_cluster() from None
+    return rows
+
+
 def _leaves_two(client: SyncRowcast, node: str) -> bool:
     """Return whether two nodes would remain; one that runs is refused by the cluster itself."""
-    rows = {row["node"]: row for row in client.request("GET", NODES).json()}
+    rows = {row["node"]: row for row in _nodes(client)}
     known = node in rows and not rows[node]["connected"]
     return known and len(rows) == FAULT_TOLERANT_NODES_LEAST
 
