@@ -45,3 +45,13 @@ def test_what_is_not(project):
     assert (code, output.startswith("! Dog: refused: the key of the table Dog was id")) == (1, True)
     code, output = checked(project, other, "--json")
     assert (code, json.loads(output)["safe"]) == (1, False)
+
+
+def test_data_that_is_not_there_is_told(project):
+    """A13: a mistyped directory is not taken for one without tables."""
+    (project / "schema.graphql").write_text(WAS)
+    result = CliRunner().invoke(command, ["schema", "check", "--data", "nope"])
+    assert "there is no data at" in str(result.exception)
+    (project / "rowcast.yaml").write_text("data: other")
+    told = CliRunner().invoke(command, ["schema", "check"])
+    assert (0, True) == (told.exit_code, "so every table is new" in told.stderr)

@@ -1,7 +1,11 @@
 """The command ``rowcast schema``: reports what a changed schema does to the data."""
 
+import sys
+from pathlib import Path
+
 import typer
 
+from rowcast.core.errors import Code, Error
 from rowcast.program.commands.options import (
     ConfigOption,
     DataOption,
@@ -44,7 +48,10 @@ def check(
 
     chosen = join_settings(config, {"schema": schema, "data": data})
     tables = load_schema(chosen.schema_file).tables
-    found = schema_changes(file_of(chosen.database_url), tables)
+    database = file_of(chosen.database_url)
+    if not database.is_file():
+        _tell_missing(database, named=data is not None)
+    found = schema_changes(database, tables)
     for change in found:
         if json:
             print_row({"what": change.what, "told": change.told, "safe": change.safe})
@@ -54,3 +61,14 @@ def check(
         print("nothing changes")
     if not all(change.safe for change in found):
         raise typer.Exit(1)
+
+
+def _tell_missing(database: Path, *, named: bool) -> None:
+    """Say that there are no data; raises NOT_FOUND where ``--data`` has named the directory."""
+    if named:
+        raise Error(
+            Code.NOT_FOUND,
+            f"there is no data at {database}; name the data directory of a server with --data"
+            f" (its file is {database.name})",
+        )
+    print(f"there is no data at {database} yet, so every table is new", file=sys.stderr)
