@@ -371,7 +371,8 @@ def _disabled(name: str) -> Error:
 
 
 def _replaced(name: str) -> Error:
-    return Error(Code.UNAUTHENTICATED, f"the password of {name!r} was changed; sign in anew")
+    what = f"the password of {name!r} was changed, or its tokens and connections were ended"
+    return Error(Code.UNAUTHENTICATED, f"{what}; sign in anew")
 
 
 def _renewed(
