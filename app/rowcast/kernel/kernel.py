@@ -31,7 +31,7 @@ from rowcast.kernel.admission import Admission
 from rowcast.kernel.atomic_batch import AtomicBatch
 from rowcast.kernel.creation import Creation
 from rowcast.kernel.query_writes import QueryWrites
-from rowcast.kernel.readable import Readable, nothing_at
+from rowcast.kernel.readable import RecordReads, not_found
 from rowcast.kernel.reauthorization import Reauthorization
 from rowcast.kernel.related_reads import RelatedReads
 from rowcast.kernel.resource_dispatch import ResourceDispatch
@@ -82,7 +82,7 @@ class Kernel(Watching):
         self._connect_reader()
         self.transcoder = Transcoder(registry.shapes)
         self.reauthorization = Reauthorization(now)
-        self.readable = Readable(reader, self.visibility, now, self.transcoder)
+        self.readable = RecordReads(reader, self.visibility, now, self.transcoder)
         self.turns = reader.turns
         """Of the loop, for long work of any client."""
         self.turns.waited_for = lambda: bool(len(committer.pending))
@@ -282,7 +282,7 @@ class Kernel(Watching):
         if record is not None:
             record = self.rights.record(caller, record)
         if record is None or 0 < record.expires_at <= self.now():
-            raise nothing_at(route, self._suggested(caller))
+            raise not_found(route, self._suggested(caller))
         return record
 
     def _suggested(self, caller: Caller) -> Iterable[Entry]:

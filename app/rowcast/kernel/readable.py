@@ -31,7 +31,7 @@ from rowcast.store.store import Page
 from rowcast.subscriptions.reader import Reader
 
 
-def nothing_at(route: Route, entries: Iterable[Entry] = ()) -> Error:
+def not_found(route: Route, entries: Iterable[Entry] = ()) -> Error:
     """Return the NOT_FOUND Error of a topic, with hints.
 
     Common causes: an MQTT publish without the retain flag, a topic table without messages or with
@@ -74,7 +74,7 @@ def _declared(entries: Iterable[Entry]) -> Iterator[str]:
             yield entry.path
 
 
-class Readable:
+class RecordReads:
     """The reads of one kernel."""
 
     def __init__(

@@ -29,7 +29,7 @@ from rowcast.writes.commit import Committer
 log = logging.getLogger("rowcast")
 
 
-class JudgedAhead(NamedTuple):
+class AuthorisedAhead(NamedTuple):
     """Which interests of a session that goes on are authorised; of some of them."""
 
     caller: Caller
@@ -76,7 +76,7 @@ class Watching(Seams):
         Raises INVALID, DENIED.
         """
         if asked:
-            caller, since = self._judged_again(subscription, interest, caller, since)
+            caller, since = self._reauthorised(subscription, interest, caller, since)
         else:
             self.authorise(interest, caller)
         topics = interest.topics
@@ -98,16 +98,16 @@ class Watching(Seams):
         self.hooks.subscribed(caller, interest)
         return True
 
-    def _judged_again(
+    def _reauthorised(
         self,
         subscription: Subscription,
         interest: SubscribedFilter,
         caller: Caller,
         since: str | int | None,
     ) -> tuple[Caller, str | int | None]:
-        """Return the caller as it is now, and where it may begin; raises as ``judge_again``."""
+        """Return the caller as it is now, and where it may begin; raises as ``reauthorise``."""
         before = interest.query
-        caller = self.judge_again(interest, caller)
+        caller = self.reauthorise(interest, caller)
         query = interest.query
         if query is before or query is None or query.continues(before) or since is None:
             return caller, since
@@ -115,7 +115,7 @@ class Watching(Seams):
         subscription.restart(RIGHTS_CHANGE, token, interest)
         return caller, None
 
-    def judge_again(self, interest: SubscribedFilter, caller: Caller) -> Caller:
+    def reauthorise(self, interest: SubscribedFilter, caller: Caller) -> Caller:
         """Return the caller as it is now, for an interest that was authorised before.
 
         Rights may have changed since, while hooks or the log were waited for. Raises
@@ -222,9 +222,9 @@ class Watching(Seams):
         self.views.leave_all(subscription)
         return subscription.suspend()
 
-    async def judge_ahead(
+    async def authorise_ahead(
         self, interests: Sequence[SubscribedFilter], caller: Caller
-    ) -> JudgedAhead | None:
+    ) -> AuthorisedAhead | None:
         """Do in slices of the loop what ``resume`` would do for many interests in one turn.
 
         That is for filters of topics; the others are few. None: there is nothing to do ahead.
@@ -232,7 +232,7 @@ class Watching(Seams):
         plain = [one for one in interests if self.views.is_plain(one.topics)]
         if len(plain) <= SUBSCRIPTION_RESUME_TURN_FILTERS:
             return None
-        judged = JudgedAhead(caller, self.reauthorization.revision, {})
+        judged = AuthorisedAhead(caller, self.reauthorization.revision, {})
         async for interest in self.turns.each(plain):
             try:
                 self._authorise(interest, caller)
@@ -249,9 +249,9 @@ class Watching(Seams):
         position: int,
         interests: Sequence[SubscribedFilter],
         caller: Caller,
-        judged: JudgedAhead | None = None,
+        judged: AuthorisedAhead | None = None,
     ) -> list[SubscribedFilter]:
-        """Resume a suspended subscription with a new one; ``judged`` is of ``judge_ahead``.
+        """Resume a suspended subscription with a new one; ``judged`` is of ``authorise_ahead``.
 
         Returns the interests that are no longer authorised; they are left out.
         """
@@ -291,7 +291,7 @@ class Watching(Seams):
         elif (error := known[interest]) is not None:
             raise error
 
-    def _holds(self, judged: JudgedAhead, caller: Caller) -> bool:
+    def _holds(self, judged: AuthorisedAhead, caller: Caller) -> bool:
         """Whether what was judged is still so: rights may have changed since."""
         return judged.caller == caller and judged.revision == self.reauthorization.revision
 

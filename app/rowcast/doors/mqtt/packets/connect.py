@@ -32,7 +32,7 @@ from rowcast.doors.mqtt.sessions import wills
 from rowcast.doors.mqtt.sessions.session import ANONYMOUS, NEVER, Session
 from rowcast.doors.mqtt.sessions.sharing import Sharing
 from rowcast.features.shared_subscriptions.group_table import Groups
-from rowcast.kernel.watching import JudgedAhead
+from rowcast.kernel.watching import AuthorisedAhead
 from rowcast.mqtt.aliases import Aliases
 from rowcast.mqtt.packets import MQTT_5, Connack, Connect, Will
 from rowcast.mqtt.reasons import PacketType, Reason
@@ -139,11 +139,11 @@ async def _identified(
     return caller, proof
 
 
-async def _go_on(client: "Client", session: Session, caller: Caller) -> JudgedAhead | None:
+async def _go_on(client: "Client", session: Session, caller: Caller) -> AuthorisedAhead | None:
     """Prepare a session that exists for its new connection; return what was judged ahead."""
     await read_again(client, session)
     await ask_subscriptions(client, session, caller)
-    return await client.broker.kernel.judge_ahead(session.filters, caller)
+    return await client.broker.kernel.authorise_ahead(session.filters, caller)
 
 
 async def _keep(client: "Client", session: Session, *, present: bool) -> None:
@@ -303,7 +303,9 @@ def _will(client: "Client", will: Will | None) -> Will | None:
     return will
 
 
-def _watch(client: "Client", session: Session, caller: Caller, judged: JudgedAhead | None) -> None:
+def _watch(
+    client: "Client", session: Session, caller: Caller, judged: AuthorisedAhead | None
+) -> None:
     """Start the session's live cursor, at its position or at the head."""
     broker, form = client.broker, cast("DeliveryFormat", client.form)
     subscription = session.subscription = _cursor(client, session)

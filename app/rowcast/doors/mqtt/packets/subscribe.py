@@ -430,7 +430,7 @@ def _share(wish: SubscribeRequest, plan: FilterRequest, share: Share) -> Reason:
     """Join a group, or change the options; return the granted QoS."""
     session, text, broker = wish.session, plan.wanted.filter, wish.client.broker
     interest, sharing = plan.interest, session.sharing
-    broker.kernel.judge_again(interest, wish.caller)
+    broker.kernel.reauthorise(interest, wish.caller)
     if sharing is None:
         sharing = session.sharing = Sharing(
             broker.kernel, session, broker.keeper.touch, broker.deliveries.flush_events

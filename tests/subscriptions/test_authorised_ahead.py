@@ -35,7 +35,7 @@ class Returning:
         kernel.authorise_watch = counted
 
     async def judged(self, caller=ANN):
-        return await self.kernel.judge_ahead(self.interests, caller)
+        return await self.kernel.authorise_ahead(self.interests, caller)
 
     def resume(self, judged, caller=ANN):
         """Go on; return the subscription, and the texts of what is refused."""
