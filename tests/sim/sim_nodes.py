@@ -21,7 +21,7 @@ from rowcast.journal.follower_store import FollowerStore
 from rowcast.journal.journaled_store import JournaledStore
 from rowcast.log.followed_log import FollowedLog
 from rowcast.log.log import Head
-from rowcast.reads.before_image import Unsure, before_of
+from rowcast.reads.before_image import UnknownBefore, before_of
 from rowcast.writes.pending_bytes import WriteBounds
 
 START = 1_700_000_000
@@ -162,7 +162,7 @@ class Node(build.Server):
     def _check_before(self, event):
         """The record before an event is that of the log."""
         before, wanted = before_of(event), self.world.seq_before(event)
-        if not isinstance(before, Unsure):
+        if not isinstance(before, UnknownBefore):
             before = 0 if before is None else before.seq
         if before != wanted:
             self.world.violations.append(Violation(f"not before {event}: {before}, {wanted}"))

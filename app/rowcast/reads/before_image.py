@@ -3,7 +3,7 @@
 A reader that may see some of a table's records must be told what an event means to it, and that
 depends on whether it could see the record before. The writer thread knows that record, and leaves a
 copy with the event; for an event that is read from the log it is read from there too. Where the log
-no longer has it, nobody knows (UNSURE), and nothing is told.
+no longer has it, nobody knows (UNKNOWN_BEFORE), and nothing is told.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,20 +14,20 @@ from rowcast.core.events import DELETE, RETAINED, SNAPSHOT, Event, Record
 from rowcast.core.tables import Table
 
 
-class Unsure:
-    """The type of UNSURE: the before image is unknown."""
+class UnknownBefore:
+    """The type of UNKNOWN_BEFORE: the before image is unknown."""
 
     __slots__ = ()
 
 
-UNSURE: Final = Unsure()
+UNKNOWN_BEFORE: Final = UnknownBefore()
 
 _BEFORE: Final = EventCache[Record | None]("before image")
 
 
-def before_of(event: Event) -> Record | Unsure | None:
-    """Return the record before an event, None if there was none, or UNSURE."""
-    return UNSURE if event.kind == SNAPSHOT else _BEFORE.of(event, UNSURE)
+def before_of(event: Event) -> Record | UnknownBefore | None:
+    """Return the record before an event, None if there was none, or UNKNOWN_BEFORE."""
+    return UNKNOWN_BEFORE if event.kind == SNAPSHOT else _BEFORE.of(event, UNKNOWN_BEFORE)
 
 
 def is_ruled(table: Table | None) -> bool:

@@ -20,8 +20,8 @@ from rowcast.core.read_limits import QUERY_GROUPS_MAX
 from rowcast.core.tables import Table
 from rowcast.core.topic_tables import LogSource, TopicRoot
 from rowcast.core.topics import TopicFilter
+from rowcast.reads.batched_scans import BatchedScans
 from rowcast.reads.before_image import find_befores
-from rowcast.reads.gathered_scans import GatheredScans
 from rowcast.reads.log_pages import LogPage, Pages
 from rowcast.reads.read_queue import ReadLane, ReadQueue, asker_now
 from rowcast.reads.record_cache import RecordCache, Unknown
@@ -70,7 +70,7 @@ class StoreReader:
         self.queue = ReadQueue(store, executor)
         """The queue in which reads wait for a thread."""
         self.shared, self._tables = SharedReads(), tables
-        self._gathered = GatheredScans(store, self._run)
+        self._batched = BatchedScans(store, self._run)
         self._layouts, self._undeclared = {it.name: Layout(it) for it in tables}, Layout(None)
         self._ruled = frozenset(table.name for table in tables if table.ruled)
         """Tables whose events have their before image (``remember_before``)."""
@@ -162,7 +162,7 @@ class StoreReader:
 
         return await self._run(and_befores, lane)
 
-    def give_back(self) -> None:
+    def release_memory(self) -> None:
         """Hold no more in memory than is needed: it is short, and the store has all of it."""
         self._cache.clear()
         self._pages.clear()
@@ -237,7 +237,7 @@ class StoreReader:
     async def _scanned(self, scans: list[Scan], limit: int, lane: ReadLane) -> list[Page]:
         """Return pages from the store; those of a pattern, or of topics, with all who ask now."""
         if lane is ReadLane.KEYED and len(scans) <= limit and not asker_now().name:
-            return await self._gathered.read(scans, self.scan_bytes)
+            return await self._batched.read(scans, self.scan_bytes)
         scan, key = (
             partial(self._store.scan_all, scans, limit, self.scan_bytes),
             scans_key(scans, limit),
@@ -357,7 +357,7 @@ class StoreReader:
 
     async def retained(self) -> int:
         """Return how many records undeclared topics have, without the server's own."""
-        return await self._run(lambda: self._store.count(None) - servers_own(self._store))
+        return await self._run(lambda: self._store.count(None) - count_server_records(self._store))
 
     async def history(
         self, source: LogSource, topic: str, limit: int, before: int | None = None
@@ -395,6 +395,6 @@ def _lane(table: Table, query: Query) -> ReadLane:
     return ReadLane.INDEXED if is_helped(table, query) else ReadLane.SEARCH
 
 
-def servers_own(store: Records) -> int:
+def count_server_records(store: Records) -> int:
     """Return how many of the records of undeclared topics the server keeps for itself."""
     return len(store.scan(None, _SERVERS_OWN, "", SERVERS_OWN_RECORDS_MAX).records)

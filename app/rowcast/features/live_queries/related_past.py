@@ -29,7 +29,7 @@ from rowcast.features.live_queries.related_plan import (
 )
 from rowcast.features.live_queries.related_pool import Pool, Telling, is_in
 from rowcast.features.live_queries.window_replay import TOO_MUCH, TRIMMED
-from rowcast.reads.before_image import Unsure, before_of
+from rowcast.reads.before_image import UnknownBefore, before_of
 from rowcast.reads.loop_turns import each
 from rowcast.subscriptions.live_query import Step, Unknown, as_step
 from rowcast.subscriptions.reader import Reader
@@ -128,7 +128,7 @@ class Past:
             found += [event for event in page.events if self._is_of(event, position)]
             if len(found) > self._limits.events:
                 raise Unknown(TOO_MUCH)
-        if any(isinstance(before_of(event), Unsure) for event in found):
+        if any(isinstance(before_of(event), UnknownBefore) for event in found):
             raise Unknown(TRIMMED)
         return found
 
@@ -205,7 +205,7 @@ class Past:
         touched: dict[str, tuple[Table, Record | None]] = {}
         for event in events:
             before = before_of(event)
-            if event.table is not None and not isinstance(before, Unsure):
+            if event.table is not None and not isinstance(before, UnknownBefore):
                 touched.setdefault(event.topic, (event.table, before))
         async for topic, (table, before) in each(list(touched.items())):
             self._pools[table.name].put(topic, before)
@@ -301,7 +301,7 @@ async def _moved(branch: Branch, events: Sequence[Event], records: Sequence[Reco
     async for event in each(events):
         if is_in(event, branch.node.table.name):
             before = before_of(event)
-            old = () if isinstance(before, Unsure) else branch.led_to(before, anything)
+            old = () if isinstance(before, UnknownBefore) else branch.led_to(before, anything)
             new = branch.led_to(event, anything)
             if old != new or branch.told or branch.node.branches:
                 found.update(old, new)

@@ -28,7 +28,7 @@ from rowcast.core.relations import RelatedKeys, Relation, of_keys
 from rowcast.core.tables import Table
 from rowcast.features.live_queries.query_index import Key, key_of
 from rowcast.features.live_queries.table_values import TableValues
-from rowcast.reads.before_image import Unsure, before_of
+from rowcast.reads.before_image import UnknownBefore, before_of
 from rowcast.seams.visibility import Visibility
 
 Counts = list[dict[Key, int]]
@@ -234,7 +234,7 @@ class Plan:
         ``positions`` are those of each branch, if they differ.
         """
         before, moved = before_of(event), set[int]()
-        if isinstance(before, Unsure):
+        if isinstance(before, UnknownBefore):
             return None
         has = has_of(counts)
         for branch in self.branches:

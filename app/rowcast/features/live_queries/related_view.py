@@ -22,7 +22,7 @@ from rowcast.features.live_queries.related_past import TOO_MANY, Limits, Past, S
 from rowcast.features.live_queries.related_plan import Branch, Counts, Plan, add, has_of
 from rowcast.features.live_queries.related_pool import Telling
 from rowcast.features.live_queries.shared_view import Room, SharedView, SharedViews
-from rowcast.reads.before_image import Unsure, before_of
+from rowcast.reads.before_image import UnknownBefore, before_of
 from rowcast.reads.loop_turns import LOOP_TURN_ITEMS, each
 from rowcast.subscriptions.backfill import page_records
 from rowcast.subscriptions.live_query import Step, Unknown, as_step, numbered
@@ -115,7 +115,7 @@ class RelatedView(SharedView):
             return None
         if event.table is None or event.table.name != root.table.name:
             return []
-        if isinstance(before, Unsure):
+        if isinstance(before, UnknownBefore):
             return None
         was = before is not None and root.holds(before, has)
         seen = root.seen(event) if root.holds(event, has) else None

@@ -15,7 +15,7 @@ from rowcast.core.events import DELETE, RETAINED, Event, Record
 from rowcast.core.tables import Table
 from rowcast.features.live_queries.query_index import QueryIndex
 from rowcast.features.live_queries.table_values import TableValues
-from rowcast.reads.before_image import Unsure, before_of
+from rowcast.reads.before_image import UnknownBefore, before_of
 from rowcast.rows.transcoder import Transcoder
 from rowcast.seams.query_points import QueryReader
 
@@ -165,7 +165,7 @@ class TableQueries(Subscriber):
 
     def _matches(self, event: Event) -> dict[str, Match] | None:
         before = before_of(event)
-        if isinstance(before, Unsure):
+        if isinstance(before, UnknownBefore):
             return None
         after = None if event.kind == DELETE else event
         record_id = self.values.id(event)

@@ -12,7 +12,7 @@ from rowcast.core.events import RETAINED, Event, Record
 from rowcast.core.query_limits import WINDOW_LOADS_MAX, WINDOW_TOUCHED_MAX
 from rowcast.features.live_queries.window import Window
 from rowcast.features.live_queries.window_order import WindowOrder
-from rowcast.reads.before_image import Unsure, before_of
+from rowcast.reads.before_image import UnknownBefore, before_of
 from rowcast.reads.log_pages import LogPage
 from rowcast.reads.loop_turns import each
 from rowcast.subscriptions.live_query import Unknown
@@ -92,7 +92,7 @@ async def _touched(
         since = page.upto
         for event in page.events:
             before = before_of(event) if event.topic not in touched else None
-            if isinstance(before, Unsure):
+            if isinstance(before, UnknownBefore):
                 raise Unknown(TRIMMED)
             touched.setdefault(event.topic, before)
         if len(touched) > touched_max:

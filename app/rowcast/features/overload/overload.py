@@ -122,7 +122,7 @@ class Overload:
 
         Otherwise the level would never fall, because freed memory stays with the process.
         """
-        self._reader.give_back()
+        self._reader.release_memory()
         self._loop.run_in_executor(None, self._trim)
 
     def _level(self, before: Shed) -> Shed:

@@ -11,7 +11,7 @@ from rowcast.core.clock import WallClock
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, EXPIRY, RETAINED, Event, Record
 from rowcast.core.rate_limit import TokenBucket
-from rowcast.reads.store_reader import servers_own
+from rowcast.reads.store_reader import count_server_records
 from rowcast.routes.registry import Route
 from rowcast.store.store import Records
 from rowcast.writes.write import Step, Write
@@ -135,7 +135,7 @@ class Quota:
             self._added -= record is not None
         elif record is None:
             if self._room <= self._added and not self._is_exact:
-                self._room = self._most - store.count(None) + servers_own(store)
+                self._room = self._most - store.count(None) + count_server_records(store)
                 self._is_exact = True
             if self._room <= self._added:
                 raise Error(

@@ -35,7 +35,7 @@ from rowcast.core.tables import Table
 from rowcast.core.values import parse_id
 from rowcast.features.rights.decision import Decision
 from rowcast.features.rights.table_rules import Alternative, TableRules, View
-from rowcast.reads.before_image import UNSURE, before_of
+from rowcast.reads.before_image import UNKNOWN_BEFORE, before_of
 from rowcast.rows.transcoder import Transcoder
 
 LEFT_OUT: Final = ""
@@ -201,7 +201,7 @@ class RowPolicy:
         if event.kind == MESSAGE:
             if isinstance(before, Event):
                 return self._copy(event, self._grade(before)) if had else None
-            seen = before is not UNSURE and self.sees(event)
+            seen = before is not UNKNOWN_BEFORE and self.sees(event)
             return self._copy(event, self._grade(event)) if seen else None
         if self.sees(event):
             shown = self._copy(event, self._grade(event))

@@ -8,7 +8,7 @@ from build import turns
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import PUT, Record
 from rowcast.core.topics import TopicFilter
-from rowcast.reads.gathered_scans import GatheredScans
+from rowcast.reads.batched_scans import BatchedScans
 from rowcast.store.page_room import PageRoom
 from rowcast.store.store import Scan
 from virtual import Threads
@@ -20,7 +20,7 @@ class Store:
     def __init__(self, scans_max=100):
         self.threads, self.jobs, self.failure, self.size = Threads(), [], None, 1_000
         self.threads.hold()
-        self.gathered = GatheredScans(self, self.run, scans_max)
+        self.gathered = BatchedScans(self, self.run, scans_max)
 
     async def run(self, call):
         return await asyncio.shield(asyncio.wrap_future(self.threads.submit(call)))

@@ -27,7 +27,7 @@ class _Asked(NamedTuple):
     answer: "asyncio.Future[list[Page]]"
 
 
-class GatheredScans:
+class BatchedScans:
     """The looks of one process at single topics."""
 
     def __init__(self, store: Records, run: Run, scans_max: int = GATHERED_SCANS_MAX) -> None:
