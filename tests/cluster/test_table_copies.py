@@ -9,7 +9,7 @@ import pytest
 from rowcast.cluster.messages import BATCH, COPY, COPY_END, COPY_PART, REFUSED, pack, unpack
 from rowcast.cluster.table_copies import PART_BYTES, SUFFIX, CopyReceiver, TableCopies
 from rowcast.core.errors import Code, Error
-from rowcast.journal.node_opening import look_at_tables, open_follower
+from rowcast.journal.node_opening import inspect_tables, open_follower
 from serving import until
 
 EPOCH = "0123abcd"
@@ -52,7 +52,7 @@ async def test_what_was_sent_is_what_comes(tmp_path, database):
     for message in taker.sent:
         receiver.received(message)
     await receiver.done
-    assert look_at_tables(f"sqlite:///{target}") == look_at_tables(f"sqlite:///{database}")
+    assert inspect_tables(f"sqlite:///{target}") == inspect_tables(f"sqlite:///{database}")
     assert target.stat().st_mode & 0o777 == 0o600
     assert not database.with_name(database.name + SUFFIX).exists()
     receiver.lost()  # after its end it is nothing

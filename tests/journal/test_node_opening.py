@@ -14,7 +14,7 @@ from rowcast.journal.log_replay import replay_log
 from rowcast.journal.node_opening import (
     Tables,
     check_tables,
-    look_at_tables,
+    inspect_tables,
     needs_copy,
     open_follower,
     open_sequencer,
@@ -92,7 +92,7 @@ def test_a_node_with_more_than_the_log_is_not_the_sequencer(tmp_path):
     store = open_sequencer(*parts, made=lambda log: None)
     store.open(())
     store.close()
-    tables = look_at_tables(url)
+    tables = inspect_tables(url)
     assert (3, True) == (tables.applied, tables.checksum > 0)
     for entries in (kept[:2], logged(4, term=2)[0].entries):
         shared.first, shared.entries = 1, entries
@@ -163,11 +163,11 @@ def test_a_copy_is_on_the_disk_before_it_gets_its_name_and_then_the_name(tmp_pat
 @pytest.mark.slow
 def test_a_new_node_has_no_tables_until_it_follows(tmp_path):
     url = f"sqlite:///{tmp_path / 'rowcast.db'}"
-    assert look_at_tables(url) == Tables()
+    assert inspect_tables(url) == Tables()
     store = open_follower(url, EPOCH, time.time, "")
     store.open(())
     store.close()
-    assert look_at_tables(url) == Tables(EPOCH, 0, 0)
+    assert inspect_tables(url) == Tables(EPOCH, 0, 0)
 
 
 class Nothing:

@@ -18,7 +18,7 @@ from rowcast.core.tables import Attribute, Type
 from rowcast.core.topics import TopicFilter
 from rowcast.core.write_marks import ORIGIN
 from rowcast.journal.applier import restorer
-from rowcast.store.read_transaction import open_cut
+from rowcast.store.read_transaction import open_read_transaction
 from rowcast.store.rewind import rewind
 from rowcast.store.sql_commit import Share
 from rowcast.store.sqlite import SqlStore
@@ -90,7 +90,7 @@ def seen(store):
 
 def cut(path):
     """Return what a program reads that opens the file."""
-    with open_cut(path) as read:
+    with open_read_transaction(path) as read:
         records = [one.topic for some in read.records(DOG) for one in some]
         log = [one.seq for some in read.log([DOG]).of_table(DOG, 0, read.seq) for one in some]
         return read.seq, records, log

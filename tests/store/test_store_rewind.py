@@ -16,7 +16,7 @@ from rowcast.features.undeclared_topics.topic_tables import TopicSettings
 from rowcast.rows.compiled_table import CompiledTable
 from rowcast.rows.transcoder import Transcoder
 from rowcast.schema import parse_schema
-from rowcast.store.backup import copy_database, look_at
+from rowcast.store.backup import copy_database, inspect_copy
 from rowcast.store.rewind import position_of_time, renew, rewind
 from rowcast.store.sqlite import SqlStore
 from rowcast.store.store import Change, Keep
@@ -104,7 +104,7 @@ async def test_every_position_is_as_it_was(tmp_path, seed):
         assert [item for item in whole if item[0] <= position] == log(again, position)
         held = figures(again)
         assert counted == {name: held[name] for name in counted}
-        assert epoch == again.epoch != look_at(tmp_path / "copy.db").epoch
+        assert epoch == again.epoch != inspect_copy(tmp_path / "copy.db").epoch
         again.close()
 
 
@@ -131,7 +131,7 @@ async def test_where_the_log_does_not_reach_nothing_is_changed(tmp_path):
         with pytest.raises(Error) as caught:
             rewind(store.path, TABLES, position, CONTENTS.structured)
         assert Code.GONE is caught.value.code
-        assert look_at(store.path).head == max(store.head(), 0)
+        assert inspect_copy(store.path).head == max(store.head(), 0)
         assert len(before) == len(store.path.read_bytes())
     assert "no longer in the log" in caught.value.message
 
@@ -148,7 +148,7 @@ def test_what_is_no_database_is_refused(tmp_path):
     file = tmp_path / "x.db"
     file.write_bytes(b"nothing of the kind" * 1_000)
     with pytest.raises(Error, match="no database of Rowcast"):
-        look_at(file)
+        inspect_copy(file)
 
 
 SCHEMA = """

@@ -61,7 +61,7 @@ class Tables(NamedTuple):
     """Of that batch; 0 if it is not known."""
 
 
-def look_at_tables(url: str) -> Tables:
+def inspect_tables(url: str) -> Tables:
     """Return what is known of the tables at a URL. Raises BUSY while another process has them."""
     if not file_of(url).is_file():
         return Tables()
@@ -81,7 +81,7 @@ def _known(store: SqlStore) -> Tables:
 def prepare_tables(url: str, declared: Sequence[Table]) -> Tables:
     """Have tables that had a log of their own take what it has, and look at them."""
     replay_own_log(file_of(url), declared, time.monotonic() + WAIT_SECONDS)
-    return look_at_tables(url)
+    return inspect_tables(url)
 
 
 def needs_copy(tables: Tables, engine: Engine) -> str:

@@ -36,7 +36,7 @@ from rowcast.routes.system_rows import time_text
 from rowcast.rows.compiled_table import CompiledTable
 from rowcast.rows.transcoder import Transcoder
 from rowcast.schema import load_schema
-from rowcast.store.backup import Copied, copy_database, look_at, parts_of
+from rowcast.store.backup import Copied, copy_database, inspect_copy, parts_of
 from rowcast.store.private import DIRECTORY_MODE, make_directory, make_file
 from rowcast.store.rewind import position_of_time, renew, rewind
 from rowcast.store.sql_database import FILE_NAME, file_of
@@ -220,7 +220,7 @@ def restore(
         raise Error(Code.INVALID, _NO_STORE.format(manifest[STORED]))
     with _unfinished(_free(database or data / FILE_NAME, data, place / FILES), data) as part:
         _copy(place / FILE_NAME, part)
-        before = look_at(part)
+        before = inspect_copy(part)
         epoch, position = before.epoch, before.head
         if not same_log:
             moment = _moment(to, manifest)

@@ -16,7 +16,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.limits import STORE_BUSY_SECONDS
 from rowcast.store import sql_log
 from rowcast.store.private import make_file
-from rowcast.store.read_transaction import open_cut
+from rowcast.store.read_transaction import open_read_transaction
 from rowcast.store.sql_database import refuse
 from rowcast.store.sql_tables import META, TABLES
 
@@ -37,7 +37,7 @@ class Copied:
 
 def copy_database(source: Path, target: Path) -> Copied:
     """Copy a database that may be in use to a new file, and check the copy."""
-    with open_cut(source):  # check that it is a Rowcast file of this format
+    with open_read_transaction(source):  # check that it is a Rowcast file of this format
         pass
     make_file(target)
     try:
@@ -52,7 +52,7 @@ def copy_database(source: Path, target: Path) -> Copied:
     except sqlite3.Error as error:
         refuse(error, target)
         raise
-    return look_at(target)
+    return inspect_copy(target)
 
 
 def applied_in(path: Path) -> int:
@@ -72,7 +72,7 @@ def parts_of(path: Path) -> dict[int, tuple[str, int]]:
     return {number: (name, trimmed) for number, name, trimmed in rows}
 
 
-def look_at(path: Path) -> Copied:
+def inspect_copy(path: Path) -> Copied:
     """Return a copy's state; raises INVALID for a damaged file."""
     try:
         with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as connection:

@@ -1,11 +1,11 @@
-"""A cut: a read transaction (one snapshot) over a complete database file that may be in use.
+"""A read transaction: one snapshot over a complete database file that may be in use.
 
 It has its own read-only connection, and one read transaction for all tables: later commits are
 invisible, so tables are consistent with each other. ``seq`` is the last number of the log within
 it. Rows are returned as in SQL, sorted by key, in batches; the caller decodes them (``sql_rows``
 documents rows, ``sql_tables`` columns).
 
-While a cut is open, SQLite keeps its state, so the write-ahead log grows.
+While one is open, SQLite keeps its state, so the write-ahead log grows.
 """
 
 # ruff: noqa: S608 - names are quoted and of the schema, values are bound
@@ -99,7 +99,7 @@ def rows_statement(
 
 @dataclass(frozen=True, slots=True)
 class TableInTransaction:
-    """A declared table within a cut."""
+    """A declared table within a read transaction."""
 
     table: Table
     records: int
@@ -112,7 +112,7 @@ class TableInTransaction:
 
 @dataclass(frozen=True, slots=True)
 class RootInTransaction:
-    """A table of undeclared topics within a cut."""
+    """A table of undeclared topics within a read transaction."""
 
     table: TopicTable
     number: int
@@ -124,7 +124,7 @@ class RootInTransaction:
 
 
 class ReadTransaction:
-    """An open read transaction of a database; created by ``open_cut``."""
+    """An open read transaction of a database; created by ``open_read_transaction``."""
 
     def __init__(self, path: Path, cursor: sqlite3.Cursor) -> None:
         self.path = path
@@ -141,7 +141,7 @@ class ReadTransaction:
         self.seq = sql_log.head(cursor)
 
     def declared(self, table: Table) -> TableInTransaction:
-        """Return a table of the cut; raises INVALID when it differs from its declaration."""
+        """Return a table of the snapshot; raises INVALID when it differs from its declaration."""
         name = sql_name(table)
         found = self._ask(f"SELECT records,mixed,shape FROM {TABLES} WHERE name=?", name)
         if not found:
@@ -251,7 +251,7 @@ class ReadTransaction:
         )  # fmt: skip
 
     def log(self, tables: Collection[Table]) -> LogInTransaction:
-        """Return the log of the cut; ``tables`` are all declared tables."""
+        """Return the log of the snapshot; ``tables`` are all declared tables."""
         return LogInTransaction(self._cursor.connection, tables)
 
     def facts(self, prefix: str) -> Iterator[list[tuple[str, str, bytes]]]:
@@ -286,8 +286,8 @@ _MEND: Final = (
 
 
 @contextmanager
-def open_cut(url: str | Path) -> Iterator[ReadTransaction]:
-    """Open a cut of the database at a path or URL."""
+def open_read_transaction(url: str | Path) -> Iterator[ReadTransaction]:
+    """Open a read transaction of the database at a path or URL."""
     path = file_of(url)
     if not path.is_file():
         raise Error(

@@ -1,6 +1,6 @@
-"""The log of a cut: the events between two positions, in one consistent state.
+"""The log within a read transaction: the events between two positions, in one consistent state.
 
-Like the tables of a cut, it is read in batches while the server may write. Events of dropped topic
+Like the tables, it is read in batches while the server may write. Events of dropped topic
 tables, which are still to be deleted, are left out; those of a table that is no longer declared
 have their former topics.
 """
@@ -49,7 +49,7 @@ class LogRow:
 
 
 class LogInTransaction:
-    """The log of one cut."""
+    """The log within one read transaction."""
 
     def __init__(self, connection: Connection, tables: Collection[Table]) -> None:
         self._connection = connection

@@ -26,7 +26,7 @@ from rowcast.features.snapshots.snapshot_directory import CHANGES
 from rowcast.journal.log_replay import replay_log
 from rowcast.schema import parse_schema
 from rowcast.store.private import make_directory
-from rowcast.store.read_transaction import ReadTransaction, open_cut
+from rowcast.store.read_transaction import ReadTransaction, open_read_transaction
 from rowcast.store.read_transaction_log import LogInTransaction
 from rowcast.store.sql_database import file_of
 from rowcast_lake.snapshots.change_writer import (
@@ -69,7 +69,7 @@ def export_changes(order: Order, progress: Progress | None = None) -> Page | Non
     shelf = shelf_of(order.directory)
     check_audience(shelf, order.audience)
     replay_log(file_of(order.database), tables)
-    with open_cut(order.database) as cut, shelf.making() as making:
+    with open_read_transaction(order.database) as cut, shelf.making() as making:
         for table in tables:
             cut.declared(table)  # check that the data matches the schema
         log = cut.log(tables)

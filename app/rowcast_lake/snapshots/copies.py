@@ -19,7 +19,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.tables import Table
 from rowcast.journal.log_replay import replay_log
 from rowcast.schema import parse_schema
-from rowcast.store.read_transaction import open_cut
+from rowcast.store.read_transaction import open_read_transaction
 from rowcast.store.sql_database import file_of
 from rowcast_lake.columns.joining import shaped
 from rowcast_lake.snapshots.catalogs import Catalogs, Rows
@@ -88,7 +88,7 @@ class Copies:
         ``present`` are all tables that its server declares now.
         """
         replay_log(file_of(database), present)
-        with open_cut(database) as cut:
+        with open_read_transaction(database) as cut:
             if cut.epoch != self.manifest.epoch:
                 raise Error(Code.CONFLICT, f"{cut.path} has another log than {self.place.name}")
             rows = rows_at(cut, self.tables[table], self.manifest.seq)

@@ -26,7 +26,7 @@ from rowcast.features.snapshots.shelf import Shelf
 from rowcast.features.snapshots.snapshot_directory import name_of
 from rowcast.journal.log_replay import replay_log
 from rowcast.schema import parse_schema
-from rowcast.store.read_transaction import ReadTransaction, open_cut
+from rowcast.store.read_transaction import ReadTransaction, open_read_transaction
 from rowcast.store.sql_database import file_of
 from rowcast_lake.snapshots.catalogs import Catalogs
 from rowcast_lake.snapshots.digest import Digest
@@ -102,7 +102,7 @@ def export(order: Order, progress: Progress | None = None) -> Snapshot:
     check_audience(shelf, order.audience)
     replay_log(file_of(order.database), tables)
     with ExitStack() as reading:
-        cut = reading.enter_context(open_cut(order.database))
+        cut = reading.enter_context(open_read_transaction(order.database))
         sheets = _sheets(order, tables, cut)
         with shelf.making() as making:
             catalogs = _catalogs(order)

@@ -32,7 +32,7 @@ from rowcast.core.snapshot_limits import (
     SNAPSHOT_REFUSED_RANGES_MAX,
     SNAPSHOT_SHARED_ROWS_MIN,
 )
-from rowcast.store.read_transaction import Range, ReadTransaction, open_cut
+from rowcast.store.read_transaction import Range, ReadTransaction, open_read_transaction
 from rowcast_lake.snapshots.shapes import Batch
 from rowcast_lake.snapshots.table_writer import TableSheet, TableWriter
 
@@ -123,12 +123,12 @@ class SecondReader:
         """Open a cut that the other process has, too; if it cannot, all is read here."""
         for _ in range(self._tries):
             theirs = self._open_other_cut()
-            with open_cut(self._database) as cut:
+            with open_read_transaction(self._database) as cut:
                 if theirs in {"", cut.state}:
                     yield cut
                     return
         self._give_up("the file changes too often")
-        with open_cut(self._database) as cut:
+        with open_read_transaction(self._database) as cut:
             yield cut
 
     def _open_other_cut(self) -> str:

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from exported import Exported
 from rowcast.core.errors import Error
 from rowcast.program.cli import command
-from rowcast.store.read_transaction import open_cut
+from rowcast.store.read_transaction import open_read_transaction
 
 OLD = "type Dog @table @export { id: ID @primaryKey, name: String, age: Int }\n"
 NEW = """
@@ -159,7 +159,7 @@ def test_the_system_says_that_the_disk_is_full(world):
 def test_a_cut_sees_one_moment(world):
     """S2: what is committed while a cut is open is not in it, whatever table it is of."""
     world.put("Dog", "1", {"name": "a"})
-    with open_cut(world.path / "rowcast.db") as cut:
+    with open_read_transaction(world.path / "rowcast.db") as cut:
         world.put("Dog", "2", {"name": "b"})
         world.put(None, "home/x", payload=b"1")
         rows = [row for some in cut.rows(world.tables["Dog"], ["name"]) for row in some]

@@ -15,7 +15,7 @@ import pytest
 
 from exported import Exported
 from rowcast.core.snapshot_limits import SNAPSHOT_RANGES_AHEAD, SNAPSHOT_REFUSED_RANGES_MAX
-from rowcast.store.read_transaction import open_cut
+from rowcast.store.read_transaction import open_read_transaction
 from rowcast_lake.snapshots import second_reader
 from rowcast_lake.snapshots.second_reader import SecondReader, worth_starting
 from rowcast_lake.snapshots.table_writer import TableSheet
@@ -198,7 +198,7 @@ def test_the_size_of_a_range_counts_all_bytes(world):
     world.store.commit(
         [world.event("Keyless", "a", {"v": text}, properties=facts, client="c" * 1_000)]
     )
-    with open_cut(world.path / "rowcast.db") as cut:
+    with open_read_transaction(world.path / "rowcast.db") as cut:
         part = cut.range_after(world.tables["Keyless"], None, 5)
     assert part.size > 3_000
     assert (part.after, part.upto, part.rows) == (None, "a", 1)
@@ -289,7 +289,7 @@ def test_a_file_that_never_rests_is_read_by_one(world, caplog):
 
 def test_it_is_started_for_large_tables_whose_columns_it_can_read(world, monkeypatch):
     fill(world, random.Random(11), 20)
-    with open_cut(world.path / "rowcast.db") as cut:
+    with open_read_transaction(world.path / "rowcast.db") as cut:
         made = sheets(world, cut)
     for sheet in made.values():
         sheet.rows = 20
@@ -304,7 +304,7 @@ def test_it_is_started_for_large_tables_whose_columns_it_can_read(world, monkeyp
 
 def test_without_its_driver_one_process_reads(world, monkeypatch):
     fill(world, random.Random(12), 20)
-    with open_cut(world.path / "rowcast.db") as cut:
+    with open_read_transaction(world.path / "rowcast.db") as cut:
         made = sheets(world, cut)["Reading"]
     made.rows = 20
     monkeypatch.setattr(second_reader, "find_spec", lambda _name: None)

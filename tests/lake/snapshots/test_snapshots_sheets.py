@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from exported import Exported
 from rowcast.core.topics import TopicFilter
-from rowcast.store.read_transaction import open_cut
+from rowcast.store.read_transaction import open_read_transaction
 from rowcast_lake.snapshots.digest import Digest
 from rowcast_lake.snapshots.table_writer import TableSheet
 
@@ -80,7 +80,7 @@ def test_rows_of_sql_and_of_events_are_the_same(world, values):
     table = world.tables["Dog"]
     for number, value in enumerate(values):
         world.put("Dog", f"k{number}", value)
-    with open_cut(world.path / "rowcast.db") as cut:
+    with open_read_transaction(world.path / "rowcast.db") as cut:
         sheet = TableSheet.of(cut.declared(table), cut.epoch)
         of_cells = pa.Table.from_batches(sheet.batches(cut), sheet.schema)
     events = world.store.scan(table, TopicFilter("Dog/#"), "", 100).records
