@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from memory_users import SECRET, ann_and_bob, user
+from rowcast.auth.hash_queue import HashQueue
 from rowcast.auth.passwords import Passwords
-from rowcast.auth.turns import HashQueue
 from rowcast.core.errors import Code, Error
 
 

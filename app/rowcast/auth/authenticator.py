@@ -21,7 +21,7 @@ from rowcast.auth.scram import METHOD
 from rowcast.auth.tickets import Tickets
 from rowcast.auth.tokens import Token, Tokens, is_token
 from rowcast.auth.tries import LoginAttempt, LoginRateLimit
-from rowcast.auth.users import User, Users, exact_name, granted, tried_name
+from rowcast.auth.users import User, Users, exact_name, granted, rate_limit_name
 from rowcast.auth.verifier import wrong_password
 from rowcast.core.callers import ADMIN, NONE, Caller, Grants
 from rowcast.core.errors import Code, Error
@@ -166,7 +166,7 @@ class Authenticator:
     def trial(self, name: str, shown: Credentials, secret: bytes = b"") -> LoginAttempt:
         """Return the key that sign-in attempts of a user are counted under."""
         device = f"client {shown.client_id}" if shown.client_id else f"HTTP {shown.host}".rstrip()
-        tried = tried_name(name)
+        tried = rate_limit_name(name)
         is_user = self.is_user(tried)
         return LoginAttempt(tried, shown.peer, device, shown.foreign, secret, is_user)
 

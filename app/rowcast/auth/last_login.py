@@ -1,4 +1,4 @@
-"""Sightings: when each user was here last, by which door, and when it last failed to sign in.
+"""Last logins: when and by which door each user signed in last, and when it last failed to.
 
 They are in memory only, since the server started: writing a file at each login would cost more
 than it tells. Only names that are users' are remembered, so that no stranger can fill it.

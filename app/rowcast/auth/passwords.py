@@ -10,8 +10,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
+from rowcast.auth.hash_queue import HashQueue
 from rowcast.auth.hashes import Hash, decoy_hash, make_hash
-from rowcast.auth.turns import HashQueue
 from rowcast.auth.users import Check, User, Users, decoy, password_text, user_name
 from rowcast.auth.verifier import Verifier, make_verifier, sign, wrong_password
 from rowcast.core.authentication_limits import (

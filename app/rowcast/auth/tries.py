@@ -90,7 +90,7 @@ class LoginRateLimit:
         """Raise BUSY (429 or 0x89) if an attempt has to wait; it is not counted then."""
         self._check(trial, [*self._counted(trial), *self._spread(trial)])
 
-    def begin(self, trial: LoginAttempt) -> "OpenAttempt":
+    def begin(self, trial: LoginAttempt) -> "PendingAttempt":
         """Count a try. Raises BUSY when it has to wait."""
         secret = trial.secret or object()
         keys = [(lane, secret) for lane in self._counted(trial)]
@@ -102,7 +102,7 @@ class LoginRateLimit:
             self._take(trial, lane)
         for key in keys:
             self._under_way[key].count += 1
-        return OpenAttempt(self, trial, keys)
+        return PendingAttempt(self, trial, keys)
 
     def succeeded(self, trial: LoginAttempt) -> None:
         """Remember the address and device from which a user has signed in."""
@@ -203,7 +203,7 @@ class _UnderWay:
         self.wrong = False
 
 
-class OpenAttempt:
+class PendingAttempt:
     """One try that is under way, while its ``with`` lasts; without a word it does not count."""
 
     __slots__ = ("_is_user", "_keys", "_trial", "_tries", "_wrong")

@@ -146,7 +146,7 @@ def exact_name(text: str) -> str:
     return name
 
 
-def tried_name(text: str) -> str:
+def rate_limit_name(text: str) -> str:
     """Return what tries to sign in are counted under: any spelling of a name is the same user."""
     try:
         return user_name(text)

@@ -1,10 +1,10 @@
-"""Turns: who waits for a password to be compared is dealt with fairly (L11, P3)."""
+"""The hash queue: callers take turns when more password checks wait than can run (L11, P3)."""
 
 import asyncio
 
 import pytest
 
-from rowcast.auth.turns import HashQueue
+from rowcast.auth.hash_queue import HashQueue
 from rowcast.core.errors import Code, Error
 
 
