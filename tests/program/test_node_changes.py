@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from rowcast.core.errors import Code, Error
-from rowcast.engines.standing import Standing
+from rowcast.engines.server_status import ServerStatus
 from rowcast.program.node_changes import BEHIND_MAX, NodeChanges
 
 HEAD = 1000
@@ -25,7 +25,9 @@ class Group:
         self.steps = True
 
     def look(self):
-        return Standing(dict(self.servers), [dict(self.keepers), self.lease or dict(self.keepers)])
+        return ServerStatus(
+            dict(self.servers), [dict(self.keepers), self.lease or dict(self.keepers)]
+        )
 
     def list(self, nodes):
         self.done.append("".join(nodes))

@@ -21,7 +21,7 @@ from nats.js.errors import APIError, NotFoundError
 from rowcast.core.errors import Code, Error
 from rowcast.engines.jetstream import CONNECT_SECONDS, NAME, NODES, REQUEST_SECONDS
 from rowcast.engines.nats_connection import Connection
-from rowcast.engines.standing import Standing
+from rowcast.engines.server_status import ServerStatus
 from rowcast.log.engine import no_answer
 
 T = TypeVar("T")
@@ -41,7 +41,7 @@ class NatsGroup:
         self._name, self._user, self._system = name, user, system
         self._streams = (f"rowcast-{name}", f"rowcast-{name}-lease")
 
-    def look(self) -> Standing:
+    def look(self) -> ServerStatus:
         """Return how all servers stand. Raises BUSY where a group has no leader."""
 
         async def streams(client: Client) -> list[StreamInfo]:
@@ -54,7 +54,7 @@ class NatsGroup:
             for stream in found
         ]
         servers = {self._node(name): there for name, there in self._meta().items()}
-        return Standing(servers, keepers)
+        return ServerStatus(servers, keepers)
 
     def _node(self, server: str) -> str:
         return server.removeprefix(f"{self._name}-")

@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 from rowcast.cluster.sequencer_links import SequencerLinks
 from rowcast.core.errors import Code, Error
-from rowcast.engines.standing import Standing
+from rowcast.engines.server_status import ServerStatus
 from rowcast.program.settings.cluster import NODES_MAX, parse_peer
 from rowcast.routes.system_rows import SystemRows
 
@@ -34,7 +34,7 @@ LOOK_SECONDS: Final = 0.5
 class Group(Protocol):
     """What keeps the log, as ``engines/nats_group.py:NatsGroup``."""
 
-    def look(self) -> Standing:
+    def look(self) -> ServerStatus:
         """Return how servers stand. Raises BUSY."""
 
     def list(self, nodes: Mapping[str, str]) -> None:
@@ -80,18 +80,18 @@ class NodeChanges:
         """Let in a node that has started. Raises CONFLICT while one is missing, INVALID, BUSY."""
         parse_peer(f"{node}={address}")
         async with self._one:
-            group, standing = await self._look()
+            group, status = await self._look()
             self._check_address(node, address)
             wanted = self.nodes | {node: address}
             if len(wanted) > NODES_MAX:
                 raise _refused(f"a cluster has {NODES_MAX} nodes at most")
-            if not standing.servers.get(node, False):
+            if not status.servers.get(node, False):
                 raise _refused(
                     f"node {node} is not there; start it with --node {node}, and --peer for itself "
                     "and two or four others, and ask again; a name that has left can join again "
                     "after five minutes"
                 )
-            self._check(standing, self.nodes, node)
+            self._check(status, self.nodes, node)
             await asyncio.to_thread(group.list, wanted)
             self.nodes = wanted
             log.warning("node %s has joined: the nodes are %s", node, ", ".join(wanted))
@@ -100,20 +100,20 @@ class NodeChanges:
     async def leave(self, node: str) -> None:
         """Remove a node that is stopped. Raises CONFLICT while another one is missing, BUSY."""
         async with self._one:
-            group, standing = await self._look()
+            group, status = await self._look()
             if node == self._left_last and node not in self.nodes:
-                if node in standing.servers:  # its removal had no answer
-                    self._check_leaving(standing, node)
+                if node in status.servers:  # its removal had no answer
+                    self._check_leaving(status, node)
                     await asyncio.to_thread(group.remove, node)
                 await self._copy(group)
                 return
-            self._check_leaving(standing, node)
+            self._check_leaving(status, node)
             wanted = {name: at for name, at in self.nodes.items() if name != node}
             if len(wanted) < NODES_LEAST:
                 raise _refused(
                     f"{NODES_LEAST} nodes must remain; make a server of its own from a backup"
                 )
-            self._check(standing, wanted, node)
+            self._check(status, wanted, node)
             await asyncio.to_thread(group.list, wanted)
             self.nodes, self._left_last = wanted, node
             await asyncio.to_thread(group.remove, node)
@@ -135,17 +135,17 @@ class NodeChanges:
             if other != node and at == address:
                 raise _refused(f"{address} is the address of node {other}; give {node} its own")
 
-    def _check_leaving(self, standing: Standing, node: str) -> None:
-        if node not in self.nodes and node not in standing.servers:
+    def _check_leaving(self, status: ServerStatus, node: str) -> None:
+        if node not in self.nodes and node not in status.servers:
             raise Error(Code.NOT_FOUND, f"there is no node {node[:80]!r}")
         if node == self._own:
             raise _refused(
                 f"node {node} is the sequencer; stop it, and ask again when another one is"
             )
-        if node in self._links.connected() or standing.servers.get(node, False):
+        if node in self._links.connected() or status.servers.get(node, False):
             raise _refused(f"node {node} runs; stop it first, and ask again in some seconds")
 
-    async def _look(self) -> tuple[Group, Standing]:
+    async def _look(self) -> tuple[Group, ServerStatus]:
         if self._group is None:
             raise Error(
                 Code.INVALID,
@@ -154,20 +154,20 @@ class NodeChanges:
             )
         return self._group, await asyncio.to_thread(self._group.look)
 
-    def _check(self, standing: Standing, nodes: Mapping[str, str], beside: str) -> None:
+    def _check(self, status: ServerStatus, nodes: Mapping[str, str], beside: str) -> None:
         """Raise CONFLICT unless all nodes are there and in step, ``beside`` one."""
-        for name, there in standing.servers.items():
+        for name, there in status.servers.items():
             if name != beside and not there:
                 raise _missing(name, "its NATS server is not there, or behind")
         sent, head = self._links.sent(), self._head()
         for name in nodes:
             if name in {beside, self._own}:
                 continue
-            if name not in standing.servers or name not in sent:
+            if name not in status.servers or name not in sent:
                 raise _missing(name, "it is not connected")
             if head - sent[name] > BEHIND_MAX:
                 raise _missing(name, f"it is {head - sent[name]} batches behind")
-        for keepers in standing.keepers:
+        for keepers in status.keepers:
             for name, in_step in keepers.items():
                 if name != beside and not in_step:
                     raise _missing(name, "its copy of the log is behind")
@@ -193,11 +193,11 @@ class NodeChanges:
     async def _behind(self, group: Group, copies: int) -> str:
         """Return why the copies are not in step; empty if they are."""
         try:
-            standing = await asyncio.to_thread(group.look)
+            status = await asyncio.to_thread(group.look)
         except Error as error:
             return error.message
-        wanted = min(copies, len(standing.servers))  # those of nodes that wait, too
-        for keepers in standing.keepers:
+        wanted = min(copies, len(status.servers))  # those of nodes that wait, too
+        for keepers in status.keepers:
             late = sorted(name for name, in_step in keepers.items() if not in_step)
             if late or len(keepers) != wanted:
                 names = [", ".join(some) or "none" for some in (sorted(keepers), late)]

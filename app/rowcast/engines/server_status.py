@@ -1,4 +1,4 @@
-"""How the servers of a cluster stand, when its nodes are about to change.
+"""The status of the servers that keep a cluster's log, for changes of its nodes.
 
 It needs no client of NATS, so who decides about changes can be imported without the extra.
 """
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ServerStatus:
     """By the name of a node: whether its server is there, and has all."""
 
     servers: Mapping[str, bool]
