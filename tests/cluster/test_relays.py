@@ -11,7 +11,7 @@ from rowcast.cluster.messages import RELAY, pack
 from rowcast.cluster.ports import SequencerPort, relay
 from rowcast.core.errors import Code, Error
 from rowcast.core.limits import MQTT_STALL_SECONDS, STREAM_SEND_SECONDS
-from rowcast.net.relay import HTTP, MQTT, Client, Far, RelayedTransport, certificate_der
+from rowcast.net.relay import HTTP, MQTT, Client, RelayedTransport, ServerSide, certificate_der
 from serving import until
 
 KEY = secrets.token_bytes(32)
@@ -36,7 +36,7 @@ class Echo(asyncio.Protocol):
         self.lost = True
 
 
-class Near:
+class ClientSide:
     """Stands for the side with the client."""
 
     def __init__(self):
@@ -73,7 +73,7 @@ async def port():
 
 async def test_who_takes_nothing_for_a_while_is_left_to_the_bounds_of_clients(port):
     """The system would end its connection within seconds, as that of a node that is cut off."""
-    transport = await relay("127.0.0.1", port.number, KEY, CLIENT, Far(Near()))
+    transport = await relay("127.0.0.1", port.number, KEY, CLIENT, ServerSide(ClientSide()))
     await until(lambda: port.served)
     for side in (transport, port.served[0].transport._below):
         connected = side.get_extra_info("socket")
@@ -84,8 +84,8 @@ async def test_who_takes_nothing_for_a_while_is_left_to_the_bounds_of_clients(po
 
 
 async def test_bytes_go_both_ways_and_the_end_too(port):
-    near = Near()
-    far = Far(near)
+    near = ClientSide()
+    far = ServerSide(near)
     await relay("127.0.0.1", port.number, KEY, CLIENT, far)
     far.send(b"a" * 100_000)  # with the message that says whose they are
     await until(lambda: near.got == b"a" * 100_000)
@@ -93,15 +93,15 @@ async def test_bytes_go_both_ways_and_the_end_too(port):
     assert served.client == CLIENT
     far.close()
     await until(lambda: served.lost)
-    other = Near()
-    await relay("127.0.0.1", port.number, KEY, CLIENT, Far(other))
+    other = ClientSide()
+    await relay("127.0.0.1", port.number, KEY, CLIENT, ServerSide(other))
     await until(lambda: len(port.served) == 2)
     port.served[1].transport.close()
     await until(lambda: other.ended)
 
 
 async def test_the_door_sees_the_client_and_not_the_relay(port):
-    await relay("127.0.0.1", port.number, KEY, CLIENT, Far(Near()))
+    await relay("127.0.0.1", port.number, KEY, CLIENT, ServerSide(ClientSide()))
     await until(lambda: port.served)
     transport = port.served[0].transport
     assert transport.get_extra_info("peername") == ("203.0.113.7", 4711)
@@ -121,8 +121,8 @@ async def test_the_door_sees_the_client_and_not_the_relay(port):
 
 
 async def test_a_client_that_takes_nothing_holds_up_its_server_and_nobody_else(port):
-    near = Near()
-    far = Far(near)
+    near = ClientSide()
+    far = ServerSide(near)
     await relay("127.0.0.1", port.number, KEY, CLIENT, far)
     await until(lambda: port.served)
     far.hold(True)
@@ -148,14 +148,14 @@ async def test_a_client_that_takes_nothing_holds_up_its_server_and_nobody_else(p
 
 async def test_a_node_that_serves_no_doors_refuses(port):
     port.on_relay = None
-    near = Near()
-    await relay("127.0.0.1", port.number, KEY, CLIENT, Far(near))
+    near = ClientSide()
+    await relay("127.0.0.1", port.number, KEY, CLIENT, ServerSide(near))
     await until(lambda: near.ended)
 
 
 async def test_without_the_secret_nothing_is_passed_on(port):
     with pytest.raises(Error, match="has ended the connection") as caught:
-        await relay("127.0.0.1", port.number, bytes(32), CLIENT, Far(Near()))
+        await relay("127.0.0.1", port.number, bytes(32), CLIENT, ServerSide(ClientSide()))
     assert caught.value.code is Code.BUSY
     assert not port.served
 
@@ -168,7 +168,7 @@ async def test_a_node_that_does_not_answer_is_given_up():
     server = await asyncio.start_server(silent, "127.0.0.1", 0)
     number = server.sockets[0].getsockname()[1]
     with pytest.raises(Error, match="does not answer"):
-        await relay("127.0.0.1", number, KEY, CLIENT, Far(Near()), seconds=0.05)
+        await relay("127.0.0.1", number, KEY, CLIENT, ServerSide(ClientSide()), seconds=0.05)
     server.close()
     for writer in writers:
         writer.close()

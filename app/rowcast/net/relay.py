@@ -108,7 +108,7 @@ class RelayedTransport:
         return self._below.get_extra_info(name, default)
 
 
-class Near(Protocol):
+class ClientSide(Protocol):
     """The side that has the client, as the other half of a relay sees it."""
 
     def take(self, data: bytes) -> None:
@@ -121,11 +121,11 @@ class Near(Protocol):
         """Note that the other process has ended the connection."""
 
 
-class Far(asyncio.Protocol):
+class ServerSide(asyncio.Protocol):
     """The half of a relay at the process that serves the client."""
 
-    def __init__(self, near: Near) -> None:
-        self._near = near
+    def __init__(self, client_side: ClientSide) -> None:
+        self._client_side = client_side
         self._transport: asyncio.Transport | None = None
         self._held = False
 
@@ -137,7 +137,7 @@ class Far(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Pass on to the client."""
-        self._near.take(data)
+        self._client_side.take(data)
 
     def send(self, data: bytes) -> None:
         """Pass on from the client."""
@@ -155,16 +155,16 @@ class Far(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """Have no more read from the client."""
-        self._near.hold(True)
+        self._client_side.hold(True)
 
     def resume_writing(self) -> None:
         """Have it read on."""
-        self._near.hold(False)
+        self._client_side.hold(False)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the same either way
         """End the client's connection."""
         self._transport = None
-        self._near.lost()
+        self._client_side.lost()
 
     def close(self) -> None:
         """End, once what was sent is on its way."""

@@ -21,7 +21,7 @@ from rowcast.doors.mqtt.connections.guard import LoginThrottle, Refusal
 from rowcast.doors.mqtt.connections.rejections import Refused, Rejections
 from rowcast.doors.mqtt.connections.transport import Receiver, Transport, certificate_of
 from rowcast.mqtt.reasons import Reason
-from rowcast.net.relay import MQTT, Client, Far, certificate_der
+from rowcast.net.relay import MQTT, Client, ServerSide, certificate_der
 
 log = logging.getLogger("rowcast.mqtt")
 
@@ -98,7 +98,7 @@ class RelayedClient(Receiver):
         self.peer = peer
         self._relay, self._transport = relay, transport
         self._media_type = media_type
-        self._far = Far(self)
+        self._server_side = ServerSide(self)
         self._waiting: list[bytes] | None = []
         """What it has sent before the way on was open; None once it is."""
         self._opening: asyncio.Task[None] | None = None
@@ -120,7 +120,7 @@ class RelayedClient(Receiver):
         if self._refused is not None:
             self._refused.data_received(data)
         elif self._waiting is None:
-            self._far.send(data)
+            self._server_side.send(data)
         else:
             self._waiting.append(data)
             if self._opening is None:
@@ -140,12 +140,12 @@ class RelayedClient(Receiver):
             media_type=self._media_type,
         )
         try:
-            await relay.open_far(client, self._far, relay.open_seconds)
+            await relay.open_far(client, self._server_side, relay.open_seconds)
         except Error as error:
             self._refuse(error.message)
         else:
             for data in self._waiting or ():
-                self._far.send(data)
+                self._server_side.send(data)
             self._waiting = None
         if not self._is_full:
             transport.resume_reading()
@@ -186,11 +186,11 @@ class RelayedClient(Receiver):
 
     def pause_writing(self) -> None:
         """Take nothing more from the other node."""
-        self._far.hold(True)
+        self._server_side.hold(True)
 
     def resume_writing(self) -> None:
         """Take on."""
-        self._far.hold(False)
+        self._server_side.hold(False)
 
     def take_leave(self) -> None:
         """Tell it that this node stops, and end the connection."""
@@ -224,5 +224,5 @@ class RelayedClient(Receiver):
             self._opening.cancel()
         if self._refused is not None:
             self._refused.connection_lost(exc)
-        self._far.close()
+        self._server_side.close()
         self._relay.leave(self)
