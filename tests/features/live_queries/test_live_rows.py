@@ -264,7 +264,7 @@ def _small(*parts):
 async def test_m3_m11_rows_of_all_queries_are_counted_together(things):
     """M3: beyond the bound of the server a query is refused, and room is given back."""
     kernel = things.server.kernel
-    room = kernel.views.queries.systems._room
+    room = kernel.views.queries.systems._budget
     room.enter(room._records_max - 1)
     reader, heard = await watch(kernel, MAJOR, ANY)
     assert [("snapshot", f"{PATH}/1"), ("current", "")] == await heard()

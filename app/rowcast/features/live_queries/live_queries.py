@@ -20,16 +20,16 @@ from rowcast.core.relation_limits import LIVE_RELATED_KEYS_MAX
 from rowcast.core.relations import related_conditions
 from rowcast.core.tables import Table
 from rowcast.core.topics import TopicFilter
-from rowcast.features.live_queries.asked import asked_of, parsed, rights_of, seer_of
 from rowcast.features.live_queries.definitions import Definitions
 from rowcast.features.live_queries.message_queries import MessageQueries
 from rowcast.features.live_queries.query_stage import QueryStage
+from rowcast.features.live_queries.query_target import parsed, rights_of, seer_of, target_of
 from rowcast.features.live_queries.related_past import Limits
 from rowcast.features.live_queries.related_plan import Plan
 from rowcast.features.live_queries.related_view import RelatedQuery, RelatedView, RelatedViews
 from rowcast.features.live_queries.related_window import RelatedWindow
 from rowcast.features.live_queries.rights_changes import RightsChanges
-from rowcast.features.live_queries.shared_view import Room, Seat, SharedViews
+from rowcast.features.live_queries.shared_view import RecordBudget, SharedViews, ViewHandle
 from rowcast.features.live_queries.system_queries import SystemQueries
 from rowcast.features.live_queries.table_queries import TableQueries
 from rowcast.features.live_queries.table_values import TableValues
@@ -69,11 +69,11 @@ class LiveQueries(QueryPoints):
         self._named = named or Definitions(())
         self._max_per_user = max_per_user
         self._tables: dict[str, TableQueries] = {}
-        room = Room(window_records_max)
-        self.windows = SharedViews[Window](room)
-        self.systems = SystemQueries(kernel, room)
-        self.messages = MessageQueries(kernel, room, look_seconds)
-        self.views = RelatedViews(room, related_keys_max, related_limits)
+        budget = RecordBudget(window_records_max)
+        self.windows = SharedViews[Window](budget)
+        self.systems = SystemQueries(kernel, budget)
+        self.messages = MessageQueries(kernel, budget, look_seconds)
+        self.views = RelatedViews(budget, related_keys_max, related_limits)
         self._spare_records_min = spare_records_min
         self._counts: Counter[str] = Counter()
         self.rights = RightsChanges()
@@ -91,7 +91,7 @@ class LiveQueries(QueryPoints):
         interest.query = self.systems.plan(text, caller) or self.messages.plan(text, caller)
         if interest.query is not None:
             return
-        asked = asked_of(text, kernel.registry, self._named)
+        asked = target_of(text, kernel.registry, self._named)
         table, related_ones = asked.table, kernel.registry.related
         query, extent = parsed(asked, text, related_ones, self._spare_records_min)
         visibility = kernel.visibility
@@ -113,9 +113,9 @@ class LiveQueries(QueryPoints):
             related=related,
         )
         if query.select is not None or any(related_conditions(query.where)):
-            made = replace(made, window=self._related_seat(text, made, extent, caller))
+            made = replace(made, window=self._related_handle(text, made, extent, caller))
         elif extent is not None:
-            made = replace(made, window=self._seat(text, made, extent, caller))
+            made = replace(made, window=self._window_handle(text, made, extent, caller))
         interest.query = made
 
     def _check(self, tables: tuple[Table, ...], caller: Caller) -> None:
@@ -133,10 +133,10 @@ class LiveQueries(QueryPoints):
         who = seer_of(caller) if sifted else ""
         return f"{name}\n{sight}\n{who}"
 
-    def _related_seat(
+    def _related_handle(
         self, name: str, query: LiveQuery, extent: Extent | None, caller: Caller
-    ) -> Seat[RelatedView]:
-        """Return the reader's place at a query with conditions on related records."""
+    ) -> ViewHandle[RelatedView]:
+        """Return the reader's handle of a query with conditions on related records."""
         kernel, views = self._kernel, self.views
         plan = Plan(
             query.table,
@@ -152,10 +152,12 @@ class LiveQueries(QueryPoints):
         make: Callable[[], RelatedView] = partial(RelatedView, *parts)
         if extent is not None:
             make = partial(RelatedWindow, *parts, extent, query.query.sort)
-        return Seat(asked.key, views, make, lambda view, since: view.replay(since))
+        return ViewHandle(asked.key, views, make, lambda view, since: view.replay(since))
 
-    def _seat(self, name: str, query: LiveQuery, extent: Extent, caller: Caller) -> Seat[Window]:
-        """Return the reader's place at a window."""
+    def _window_handle(
+        self, name: str, query: LiveQuery, extent: Extent, caller: Caller
+    ) -> ViewHandle[Window]:
+        """Return the reader's handle of a window."""
         kernel, table = self._kernel, query.table
         asked = WindowQuery(
             name,
@@ -168,7 +170,7 @@ class LiveQueries(QueryPoints):
         )
         values = TableValues(table, kernel.transcoder)
         make = partial(Window, asked, kernel.reader, kernel.visibility, values)
-        return Seat(asked.key, self.windows, make, replay)
+        return ViewHandle(asked.key, self.windows, make, replay)
 
     # -- readers -----------------------------------------------------------------------------------
 
@@ -190,13 +192,13 @@ class LiveQueries(QueryPoints):
     def _enter(
         self, of_tables: list[TableQueries], name: str, query: LiveQuery, reader: QueryReader
     ) -> None:
-        seat = query.window
-        if not isinstance(seat, Seat):
+        handle = query.window
+        if not isinstance(handle, ViewHandle):
             of_tables[0].enter(name, query.query.where, reader)
             return
-        view = seat.enter(reader)
+        view = handle.enter(reader)
         for one in of_tables:
-            if seat.key not in one.windows:
+            if handle.key not in one.windows:
                 one.add_window(view, view.concerned(one.table))
 
     def _count(self, reader: QueryReader) -> str:
@@ -235,12 +237,12 @@ class LiveQueries(QueryPoints):
             return
         self._uncount(who)
         of_tables = [self._tables[table.name] for table in query.tables]
-        seat = query.window
-        if not isinstance(seat, Seat):
+        handle = query.window
+        if not isinstance(handle, ViewHandle):
             of_tables[0].leave(name, reader)
-        elif seat.leave(reader):
+        elif handle.leave(reader):
             for of_table in of_tables:
-                of_table.remove_window(seat.key)
+                of_table.remove_window(handle.key)
         self._end(of_tables)
 
     def _end(self, of_tables: list[TableQueries]) -> None:

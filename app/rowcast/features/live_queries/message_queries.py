@@ -17,11 +17,11 @@ from rowcast.core.query_limits import LIVE_LOOK_TURN_VIEWS
 from rowcast.core.query_topics import QUERY_PREFIX
 from rowcast.core.topic_tables import PREFIX
 from rowcast.core.topics import TopicFilter
-from rowcast.features.live_queries.asked import parsed_rows, viewed_key
 from rowcast.features.live_queries.message_view import MessageView, message_report, trim_report
 from rowcast.features.live_queries.query_index import QueryIndex
+from rowcast.features.live_queries.query_target import parsed_rows, viewed_key
 from rowcast.features.live_queries.row_view import HeldView, RowQuery
-from rowcast.features.live_queries.shared_view import Room, Seat, SharedViews
+from rowcast.features.live_queries.shared_view import RecordBudget, SharedViews, ViewHandle
 from rowcast.kernel.kernel import Kernel
 from rowcast.rows.topic_rows import LogView, View
 from rowcast.seams.query_points import QueryReader
@@ -128,15 +128,15 @@ class TableMessages(Subscriber):
 
 
 class MessageQueries:
-    """All of them, of one kernel; ``room`` bounds the rows that they hold."""
+    """All of them, of one kernel; ``budget`` bounds the rows that they hold."""
 
-    def __init__(self, kernel: Kernel, room: Room, look_seconds: float) -> None:
+    def __init__(self, kernel: Kernel, budget: RecordBudget, look_seconds: float) -> None:
         self._kernel = kernel
-        self._room = room
+        self._budget = budget
         self._look_seconds = look_seconds
         self.tables: dict[str, TableMessages] = {}
         """Those of each topic table that somebody reads."""
-        self.views = SharedViews[MessageView](room)
+        self.views = SharedViews[MessageView](budget)
 
     def plan(self, text: str, caller: Caller) -> LiveQuery | None:
         """Return the query that a filter names; None for one that is of no topic table.
@@ -149,7 +149,7 @@ class MessageQueries:
             return None
         view = kernel.views.get(name)
         if not isinstance(view, LogView):
-            raise _nothing_at(text, name, view)
+            raise _not_found(text, name, view)
         kernel.rights.check_table(view.table, caller)
         try:
             query, extent = parsed_rows(rest, view.table, "topic")
@@ -167,7 +167,7 @@ class MessageQueries:
             query,
             exact=who is SERVER,
             sight=sight,
-            window=Seat(
+            window=ViewHandle(
                 key,
                 self.views,
                 partial(self._make, asked, view),
@@ -182,7 +182,7 @@ class MessageQueries:
         at = self.tables.get(name)
         if at is None:
             at = self.tables[name] = TableMessages(view, kernel, self._look_seconds)
-        made = MessageView(asked, kernel, view, self._room, self._leave)
+        made = MessageView(asked, kernel, view, self._budget, self._leave)
         at.enter(made)
         made.begin()
         return made
@@ -194,7 +194,7 @@ class MessageQueries:
             del self.tables[of.query.path]
 
 
-def _nothing_at(text: str, name: str, view: View | None) -> Error:
+def _not_found(text: str, name: str, view: View | None) -> Error:
     if view is not None:
         return Error(
             Code.UNSUPPORTED,

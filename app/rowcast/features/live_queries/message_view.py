@@ -20,7 +20,7 @@ from rowcast.core.queries import Sort
 from rowcast.core.query_limits import LIVE_ROWS_MAX
 from rowcast.core.topic_tables import seq_of_message
 from rowcast.features.live_queries.row_view import HeldView, OrderedRows, RowQuery, RowSet, told_row
-from rowcast.features.live_queries.shared_view import Room
+from rowcast.features.live_queries.shared_view import RecordBudget
 from rowcast.features.live_queries.window_order import Entry, WindowStep
 from rowcast.kernel.kernel import Kernel
 from rowcast.reads.loop_turns import each
@@ -55,11 +55,11 @@ class MessageView(HeldView):
         query: RowQuery,
         kernel: Kernel,
         view: View,
-        room: Room,
+        budget: RecordBudget,
         left: Callable[[HeldView], None],
         rows_max: int = LIVE_ROWS_MAX,
     ) -> None:
-        super().__init__(query, kernel.reader, room, left, rows_max)
+        super().__init__(query, kernel.reader, budget, left, rows_max)
         self._kernel = kernel
         self._view = view
         self._oldest: deque[tuple[int, str]] = deque()

@@ -21,7 +21,7 @@ from rowcast.core.tables import Table
 from rowcast.features.live_queries.related_past import TOO_MANY, Limits, Past, Steps
 from rowcast.features.live_queries.related_plan import Branch, Counts, Plan, add, has_of
 from rowcast.features.live_queries.related_pool import Telling
-from rowcast.features.live_queries.shared_view import Room, SharedView, SharedViews
+from rowcast.features.live_queries.shared_view import RecordBudget, SharedView, SharedViews
 from rowcast.reads.before_image import UnknownBefore, before_of
 from rowcast.reads.loop_turns import LOOP_TURN_ITEMS, each
 from rowcast.subscriptions.backfill import page_records
@@ -294,8 +294,8 @@ class RelatedReplay:
 class RelatedViews(SharedViews[RelatedView]):
     """The views that are read now, by their keys; ``keys_max`` bounds the keys that they hold."""
 
-    def __init__(self, room: Room, keys_max: int, limits: Limits | None = None) -> None:
-        super().__init__(room)
+    def __init__(self, budget: RecordBudget, keys_max: int, limits: Limits | None = None) -> None:
+        super().__init__(budget)
         self._keys_max = keys_max
         self.limits = limits or Limits()
 

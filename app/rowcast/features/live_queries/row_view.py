@@ -26,7 +26,7 @@ from rowcast.core.query_limits import (
 )
 from rowcast.core.query_windows import Extent
 from rowcast.core.tables import Table
-from rowcast.features.live_queries.shared_view import Room, SharedView
+from rowcast.features.live_queries.shared_view import RecordBudget, SharedView
 from rowcast.features.live_queries.window_order import Entry, Key, WindowOrder, WindowStep
 from rowcast.reads.loop_turns import LOOP_TURN_ITEMS
 from rowcast.routes.live_rows import is_topic
@@ -146,25 +146,25 @@ class HeldView(SharedView):
     """One query whose rows are held, as of the newest report.
 
     ``left`` is called after its last reader. ``rows_max`` bounds the rows that it holds, beside
-    what ``room`` has.
+    what ``budget`` has.
     """
 
     def __init__(
         self,
         query: RowQuery,
         reader: Reader,
-        room: Room,
+        budget: RecordBudget,
         left: Callable[["HeldView"], None],
         rows_max: int = LIVE_ROWS_MAX,
     ) -> None:
         super().__init__(reader)
         self._query = query
-        self._room = room
+        self._budget = budget
         self._left = left
         self._rows_max = rows_max
         self._known: RowSet | OrderedRows | None = None
         self._held_rows = 0
-        """As many as are counted in the room."""
+        """As many as are counted in the budget."""
 
     @property
     def query(self) -> RowQuery:
@@ -211,13 +211,13 @@ class HeldView(SharedView):
     def _know(self, known: RowSet | OrderedRows | None) -> None:
         self._known = known
         if known is None:
-            self._room.leave(self._held_rows)
+            self._budget.leave(self._held_rows)
             self._held_rows = 0
 
     def _count(self, known: RowSet | OrderedRows) -> bool:
         """Count the rows that are held; return whether there is room for them."""
         try:
-            self._room.enter(len(known) - self._held_rows)
+            self._budget.enter(len(known) - self._held_rows)
         except Error:
             return False
         self._held_rows = len(known)
@@ -286,12 +286,12 @@ class RowView(HeldView):
         query: RowQuery,
         reader: Reader,
         rows: Callable[[str], SystemRows],
-        room: Room,
+        budget: RecordBudget,
         loaded: Callable[["RowView", Iterable[str]], None],
         left: Callable[[HeldView], None],
         rows_max: int = LIVE_ROWS_MAX,
     ) -> None:
-        super().__init__(query, reader, room, left, rows_max)
+        super().__init__(query, reader, budget, left, rows_max)
         self._rows = rows
         self._tell_loaded = loaded
 

@@ -114,7 +114,7 @@ class SharedView(ABC):
 View = TypeVar("View", bound=SharedView)
 
 
-class Room:
+class RecordBudget:
     """How many records all windows of a process may hold, with spare ones."""
 
     def __init__(self, records_max: int) -> None:
@@ -139,8 +139,8 @@ class Room:
 class SharedViews(Generic[View]):
     """The views of one kind that are read now, by their keys."""
 
-    def __init__(self, room: Room) -> None:
-        self._room = room
+    def __init__(self, budget: RecordBudget) -> None:
+        self._budget = budget
         self._views: dict[str, View] = {}
 
     def __len__(self) -> int:
@@ -158,7 +158,7 @@ class SharedViews(Generic[View]):
         view = self._views.get(key)
         if view is None:
             view = make()
-            self._room.enter(view.records)
+            self._budget.enter(view.records)
             self._views[key] = view
         view.readers[reader] = None
         return view
@@ -169,12 +169,12 @@ class SharedViews(Generic[View]):
         del view.readers[reader]
         if view.readers:
             return None
-        self._room.leave(view.records)
+        self._budget.leave(view.records)
         view.close()
         return self._views.pop(key)
 
 
-class Seat(Generic[View]):
+class ViewHandle(Generic[View]):
     """The view of one reader, by its key: it is there while somebody reads it."""
 
     def __init__(

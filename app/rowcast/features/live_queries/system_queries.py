@@ -20,10 +20,10 @@ from rowcast.core.query_windows import Extent
 from rowcast.core.suggestions import did_you_mean
 from rowcast.core.tables import Table
 from rowcast.core.topics import TopicFilter
-from rowcast.features.live_queries.asked import parsed_rows, viewed_key
 from rowcast.features.live_queries.query_index import QueryIndex
+from rowcast.features.live_queries.query_target import parsed_rows, viewed_key
 from rowcast.features.live_queries.row_view import HeldView, RowQuery, RowView
-from rowcast.features.live_queries.shared_view import Room, Seat, SharedViews
+from rowcast.features.live_queries.shared_view import RecordBudget, SharedViews, ViewHandle
 from rowcast.kernel.kernel import Kernel
 from rowcast.routes.registry import Entry
 from rowcast.routes.system_rows import SystemRows, loosened, no_field
@@ -112,14 +112,14 @@ class RowQueries(Subscriber):
 
 
 class SystemQueries:
-    """All of them, of one kernel; ``room`` bounds the rows that they hold."""
+    """All of them, of one kernel; ``budget`` bounds the rows that they hold."""
 
-    def __init__(self, kernel: Kernel, room: Room) -> None:
+    def __init__(self, kernel: Kernel, budget: RecordBudget) -> None:
         self._kernel = kernel
-        self._room = room
+        self._budget = budget
         self.paths: dict[str, RowQueries] = {}
         """Those at each path that somebody reads."""
-        self.views = SharedViews[RowView](room)
+        self.views = SharedViews[RowView](budget)
 
     def plan(self, text: str, caller: Caller) -> LiveQuery | None:
         """Return the query that a filter names; None for one that is not of rows.
@@ -146,7 +146,7 @@ class SystemQueries:
             query,
             exact=who is SERVER,
             sight=sight,
-            window=Seat(asked.key, self.views, make, lambda view, since: view.replay(since)),
+            window=ViewHandle(asked.key, self.views, make, lambda view, since: view.replay(since)),
             logged=False,
         )
 
@@ -185,7 +185,12 @@ class SystemQueries:
             else:
                 kernel.bus.add(TopicFilter.below(path), at)
         view = RowView(
-            asked, kernel.reader, partial(rows_of, asked.caller), self._room, at.loaded, self._leave
+            asked,
+            kernel.reader,
+            partial(rows_of, asked.caller),
+            self._budget,
+            at.loaded,
+            self._leave,
         )
         at.enter(view)
         view.begin()

@@ -25,7 +25,7 @@ _COUNTS: Final = re.compile(r"(?:^|&)(?:group|count|sum|avg|min|max)(?:[(\[&]|%2
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class QueryTarget:
     """What a filter names, and since which position it does."""
 
     table: Table
@@ -44,12 +44,12 @@ class Asked:
             visibility.narrowed(caller, self.held, self.holder)
 
 
-def asked_of(text: str, registry: Registry, named: Definitions) -> Asked:
+def target_of(text: str, registry: Registry, named: Definitions) -> QueryTarget:
     """Return what a filter names; raises NOT_FOUND, and INVALID."""
     asked = text.removeprefix(QUERY_PREFIX)
     known = named.get(asked)
     if known is not None:
-        return Asked(known.table, known.conditions, named.since(asked))
+        return QueryTarget(known.table, known.conditions, named.since(asked))
     path = asked
     while "/" in path:
         path = path.rpartition("/")[0]
@@ -70,10 +70,10 @@ def asked_of(text: str, registry: Registry, named: Definitions) -> Asked:
             f"'{QUERY_PREFIX}Sensor/temp=gt=80', or end with the slash for all records",
             filter=text,
         )
-    raise _nothing_at(text, asked, named)
+    raise _not_found(text, asked, named)
 
 
-def _nothing_at(text: str, asked: str, named: Definitions) -> Error:
+def _not_found(text: str, asked: str, named: Definitions) -> Error:
     """Return the Error of a filter that names nothing which has live queries."""
     return Error(
         Code.NOT_FOUND,
@@ -90,10 +90,10 @@ def _declared(entry: Entry) -> Table | None:
     return entry.shape.table if entry.shape is not None and entry.view is None else None
 
 
-def _of_table(table: Table, way: Way, tables: Tables) -> Asked:
+def _of_table(table: Table, way: Way, tables: Tables) -> QueryTarget:
     """Return the records of a table, those whose ids begin alike, or those of a relationship."""
     if not way.levels:
-        return Asked(table, way.conditions)
+        return QueryTarget(table, way.conditions)
     if relation_of(table, way.conditions, tables) is not None:
         raise Error(
             Code.INVALID,
@@ -103,8 +103,8 @@ def _of_table(table: Table, way: Way, tables: Tables) -> Asked:
     *levels, name = way.levels
     relation = relation_of(table, name, tables) if levels else None
     if relation is None:
-        prefix = "".join(f"{level}/" for level in way.levels)
-        return Asked(table, way.conditions, within=Condition(ID_PATH, Operator.STARTS_WITH, prefix))
+        within = Condition(ID_PATH, Operator.STARTS_WITH, "/".join((*way.levels, "")))
+        return QueryTarget(table, way.conditions, within=within)
     record_id = "/".join(levels)
     if not relation.many:
         raise Error(
@@ -113,7 +113,7 @@ def _of_table(table: Table, way: Way, tables: Tables) -> Asked:
             f"subscribe to a query of {relation.table.name}, or to the record at its own topic",
         )
     one = Condition(ID_PATH, Operator.EQ, parse_id(table, record_id))
-    return Asked(
+    return QueryTarget(
         relation.table,
         way.conditions,
         within=through(backwards(relation, table), one),
@@ -122,7 +122,9 @@ def _of_table(table: Table, way: Way, tables: Tables) -> Asked:
     )
 
 
-def parsed(asked: Asked, text: str, tables: Tables, spare: int) -> tuple[Query, Extent | None]:
+def parsed(
+    asked: QueryTarget, text: str, tables: Tables, spare: int
+) -> tuple[Query, Extent | None]:
     """Return the query that is asked for, and its window; raises INVALID, and TOO_LARGE."""
     try:
         conditions = conditions_of(asked.conditions)
