@@ -9,15 +9,15 @@ from rowcast.auth.user_list import UserList, list_of, tree_of
 from rowcast.auth.users import Role, User
 from rowcast.core.callers import NONE, Grants
 from rowcast.core.errors import Code, Error
-from rowcast.features.accounts.forms import Said, checked, role_edit, user_members
+from rowcast.features.accounts.forms import UserChange, checked, role_edit, user_members
 
 ADMIN = User("ann", NONE, roles=frozenset({"admin"}))
 USUAL = Grants(read=True, write=True)
 LIST = UserList(bytes(32), {"ann": ADMIN}, {"crew": Role("crew", Grants(read=True), "n")})
 
 
-def said(name, value, **more):
-    return Said(name, user_members(name, value), **more).edit(LIST).users[name]
+def change(name, value, **more):
+    return UserChange(name, user_members(name, value), **more).edit(LIST).users[name]
 
 
 def refusal(call, *arguments, **more):
@@ -27,7 +27,7 @@ def refusal(call, *arguments, **more):
 
 
 def test_a_new_user_may_read_and_write():
-    assert User("ben", USUAL, created="now", issue=7) == said("ben", {}, at="now", issue=7)
+    assert User("ben", USUAL, created="now", issue=7) == change("ben", {}, at="now", issue=7)
 
 
 @pytest.mark.parametrize(
@@ -42,25 +42,27 @@ def test_a_new_user_may_read_and_write():
     ],
 )
 def test_grants_are_said_in_one_or_each_for_itself(value, grants):
-    assert grants == said("ben", value).grants
+    assert grants == change("ben", value).grants
 
 
 def test_a_put_replaces_and_a_patch_merges():
-    before = Said("ben", {"roles": ["crew"], "attributes": {"a": 1, "b": 2}}).edit(LIST)
+    before = UserChange("ben", {"roles": ["crew"], "attributes": {"a": 1, "b": 2}}).edit(LIST)
     patch = {"attributes": {"a": None, "c": 3}, "disabled": True}
-    ben = Said("ben", patch, merges=True).edit(before).users["ben"]
+    ben = UserChange("ben", patch, merges=True).edit(before).users["ben"]
     assert ({"crew"}, {"b": 2, "c": 3}, True) == (ben.roles, ben.attributes, ben.disabled)
-    ben = Said("ben", {}).edit(before).users["ben"]
+    ben = UserChange("ben", {}).edit(before).users["ben"]
     assert (frozenset(), {}, False) == (ben.roles, ben.attributes, ben.disabled)
 
 
 def test_a_password_stays_until_it_is_replaced_or_removed():
-    first = Said("ben", {"password": "x"}, (None, Hash("$argon2id$1"))).edit(LIST)
-    kept = Said("ben", {"roles": []}).edit(first).users["ben"]
+    first = UserChange("ben", {"password": "x"}, (None, Hash("$argon2id$1"))).edit(LIST)
+    kept = UserChange("ben", {"roles": []}).edit(first).users["ben"]
     assert (Hash("$argon2id$1"), 0) == (kept.hashed, kept.issue)
-    other = Said("ben", {"password": "y"}, (None, Hash("$argon2id$2"))).edit(first).users["ben"]
+    other = (
+        UserChange("ben", {"password": "y"}, (None, Hash("$argon2id$2"))).edit(first).users["ben"]
+    )
     assert 1 == other.issue
-    gone = Said("ben", {"password": None}, merges=True).edit(first).users["ben"]
+    gone = UserChange("ben", {"password": None}, merges=True).edit(first).users["ben"]
     assert (None, 1) == (gone.check, gone.issue)
 
 
@@ -82,13 +84,13 @@ def test_a_password_stays_until_it_is_replaced_or_removed():
     ],
 )
 def test_what_is_wrong_about_a_user_is_told(value, words):
-    error = refusal(said, "ben", value)
+    error = refusal(change, "ben", value)
     assert Code.INVALID is error.code
     assert words in error.message
 
 
 def test_who_is_not_there_is_not_patched():
-    assert Code.NOT_FOUND is refusal(said, "ben", {}, merges=True).code
+    assert Code.NOT_FOUND is refusal(change, "ben", {}, merges=True).code
     assert Code.NOT_FOUND is refusal(role_edit, "new", {}, LIST, merges=True).code
 
 

@@ -24,7 +24,7 @@ from rowcast.core.callers import Caller
 from rowcast.core.clock import WallClock
 from rowcast.core.errors import Code, Error
 from rowcast.core.fingerprint import fingerprint
-from rowcast.features.accounts.forms import Said, checked, role_edit, user_members
+from rowcast.features.accounts.forms import UserChange, checked, role_edit, user_members
 from rowcast.kernel.kernel import Kernel
 from rowcast.routes.system_rows import time_text
 
@@ -70,8 +70,8 @@ class Directory:
                     keep_password, text, secrets.token_bytes, scram=scram is not False
                 )
         now = self._now()
-        said = Said(name, members, kept, merges, time_text(now) or "", int(now))
-        await self._change(said.edit, caller, code)
+        change = UserChange(name, members, kept, merges, time_text(now) or "", int(now))
+        await self._change(change.edit, caller, code)
 
     async def remove_user(self, name: str, caller: Caller) -> None:
         """Remove a user and close its connections."""

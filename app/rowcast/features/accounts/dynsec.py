@@ -19,7 +19,7 @@ from rowcast.core.events import MESSAGE, Event
 from rowcast.core.queries import Query
 from rowcast.features.accounts.dynsec_acls import ACLS
 from rowcast.features.accounts.dynsec_clients import PEOPLE
-from rowcast.features.accounts.dynsec_rows import Asked, Rows
+from rowcast.features.accounts.dynsec_rows import CommandArguments, Rows
 from rowcast.kernel.kernel import Kernel
 from rowcast.routes.resource import Resource
 from rowcast.writes.write import Write
@@ -28,7 +28,7 @@ PATH: Final = "$CONTROL/dynamic-security"
 TOPIC: Final = f"{PATH}/v1"
 RESPONSE: Final = f"{TOPIC}/response"
 
-Command = Callable[[Rows, Asked], Awaitable[Mapping[str, object] | None]]
+Command = Callable[[Rows, CommandArguments], Awaitable[Mapping[str, object] | None]]
 
 _NO_GROUPS: Final = "there are no groups here: give clients roles, as many as you like"
 _NO_DEFAULTS: Final = (
@@ -122,7 +122,7 @@ async def _answer(rows: Rows, item: object) -> dict[str, object]:
         words = _NO_GROUPS if "Group" in name else f"there is no such command; known are {known}"
         return _failed(name, mark, _NONE_SUCH.get(name, words))
     try:
-        data = await command(rows, Asked(item))
+        data = await command(rows, CommandArguments(item))
     except Error as error:
         return _failed(name, mark, error.message)
     answer: dict[str, object] = {"command": name}

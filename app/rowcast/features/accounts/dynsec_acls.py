@@ -13,7 +13,7 @@ from typing import Final, cast
 from rowcast.core.errors import Code, Error
 from rowcast.core.topics import is_pattern
 from rowcast.features.accounts.dynsec_clients import check_priority, roles_of
-from rowcast.features.accounts.dynsec_rows import ROLES, RULES, USERS, Asked, Row, Rows
+from rowcast.features.accounts.dynsec_rows import ROLES, RULES, USERS, CommandArguments, Row, Rows
 
 _ACTIONS: Final = {
     "publishClientSend": "write",
@@ -33,27 +33,27 @@ _PLACES: Final = {"%u": "${username}", "%c": "${clientid}"}
 _DIALECT: Final = "of dynamic-security"
 
 
-async def _create(rows: Rows, asked: Asked) -> None:
-    name = asked.text("rolename")
+async def _create(rows: Rows, arguments: CommandArguments) -> None:
+    name = arguments.text("rolename")
     if await rows.find(ROLES, name) is not None:
         raise Error(Code.CONFLICT, "Role already exists")
-    rules = [_rule(name, acl) for acl in asked.maps("acls")]
-    await rows.put(ROLES, name, {"note": _note(asked)})
+    rules = [_rule(name, acl) for acl in arguments.maps("acls")]
+    await rows.put(ROLES, name, {"note": _note(arguments)})
     try:
         for rule_name, rule in rules:
             await rows.put(RULES, rule_name, rule)
     except Error:  # such as for a filter that is none: all or nothing
-        await _delete(rows, asked)
+        await _delete(rows, arguments)
         raise
 
 
-async def _modify(rows: Rows, asked: Asked) -> None:
-    name = asked.text("rolename")
+async def _modify(rows: Rows, arguments: CommandArguments) -> None:
+    name = arguments.text("rolename")
     await rows.known(ROLES, name)
-    rules = dict(_rule(name, acl) for acl in asked.maps("acls"))
-    if note := _note(asked):
+    rules = dict(_rule(name, acl) for acl in arguments.maps("acls"))
+    if note := _note(arguments):
         await rows.change(ROLES, name, {"note": note})
-    if asked.has("acls"):
+    if arguments.has("acls"):
         for rule_name, rule in rules.items():  # first: until then the former denials hold
             await rows.put(RULES, rule_name, rule)
         for row in await rows.all(RULES):
@@ -61,14 +61,16 @@ async def _modify(rows: Rows, asked: Asked) -> None:
                 await rows.remove(RULES, str(row["id"]))
 
 
-def _note(asked: Asked) -> str:
-    given = [asked.text(name) for name in ("textname", "textdescription") if asked.has(name)]
+def _note(arguments: CommandArguments) -> str:
+    given = [
+        arguments.text(name) for name in ("textname", "textdescription") if arguments.has(name)
+    ]
     return ": ".join(given)
 
 
-async def _delete(rows: Rows, asked: Asked) -> None:
+async def _delete(rows: Rows, arguments: CommandArguments) -> None:
     """Remove a role, from its users and with its ACLs."""
-    name = asked.text("rolename")
+    name = arguments.text("rolename")
     await rows.known(ROLES, name)
     for user in await rows.all(USERS):
         left = [role for role in roles_of(user) if role != name]
@@ -80,40 +82,44 @@ async def _delete(rows: Rows, asked: Asked) -> None:
     await rows.remove(ROLES, name)
 
 
-async def _add(rows: Rows, asked: Asked) -> None:
-    role = asked.text("rolename")
+async def _add(rows: Rows, arguments: CommandArguments) -> None:
+    role = arguments.text("rolename")
     await rows.known(ROLES, role)
-    name, rule = _rule(role, asked)
+    name, rule = _rule(role, arguments)
     if await rows.find(RULES, name) is not None:
         raise Error(Code.CONFLICT, "ACL with this topic already exists")
     await rows.put(RULES, name, rule)
 
 
-async def _remove(rows: Rows, asked: Asked) -> None:
-    role = asked.text("rolename")
+async def _remove(rows: Rows, arguments: CommandArguments) -> None:
+    role = arguments.text("rolename")
     await rows.known(ROLES, role)
-    name = _name(role, asked.text("acltype"), asked.text("topic"))
+    name = _name(role, arguments.text("acltype"), arguments.text("topic"))
     if await rows.find(RULES, name) is None:
         raise Error(Code.NOT_FOUND, "ACL not found")
     await rows.remove(RULES, name)
 
 
-async def _get(rows: Rows, asked: Asked) -> Row:
-    role = await rows.known(ROLES, asked.text("rolename"))
+async def _get(rows: Rows, arguments: CommandArguments) -> Row:
+    role = await rows.known(ROLES, arguments.text("rolename"))
     return {"role": _told(role, await rows.all(RULES))}
 
 
-async def _list(rows: Rows, asked: Asked) -> Row:
+async def _list(rows: Rows, arguments: CommandArguments) -> Row:
     roles, rules = await rows.all(ROLES), await rows.all(RULES)
-    verbose = asked.switch("verbose")
-    told = [_told(row, rules) if verbose else row["name"] for row in asked.page(roles)]
+    verbose = arguments.switch("verbose")
+    told = [_told(row, rules) if verbose else row["name"] for row in arguments.page(roles)]
     return {"totalCount": len(roles), "roles": told}
 
 
-def _rule(role: str, asked: Asked) -> tuple[str, Row]:
+def _rule(role: str, arguments: CommandArguments) -> tuple[str, Row]:
     """Return the rule of an ACL, and its name. Raises INVALID for unsupported ACLs."""
-    kind, topic, allows = asked.text("acltype"), asked.text("topic"), asked.switch("allow")
-    check_priority(asked)
+    kind, topic, allows = (
+        arguments.text("acltype"),
+        arguments.text("topic"),
+        arguments.switch("allow"),
+    )
+    check_priority(arguments)
     if kind.startswith("unsubscribe"):
         raise Error(Code.INVALID, "everybody may unsubscribe here; leave this ACL out")
     if kind not in _ACTIONS:
@@ -180,7 +186,7 @@ def _acls(rule: Row, role: str) -> Iterator[Row]:
         yield {"acltype": kind, "topic": text, "priority": 0, "allow": allows}
 
 
-ACLS: Final[Mapping[str, Callable[[Rows, Asked], Awaitable[Row | None]]]] = {
+ACLS: Final[Mapping[str, Callable[[Rows, CommandArguments], Awaitable[Row | None]]]] = {
     "createRole": _create,
     "modifyRole": _modify,
     "deleteRole": _delete,

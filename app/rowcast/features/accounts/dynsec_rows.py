@@ -15,7 +15,7 @@ from rowcast.features.accounts.accounts import ROLES, USERS
 if TYPE_CHECKING:
     from rowcast.kernel.kernel import Kernel
 
-__all__ = ["ROLES", "RULES", "USERS", "Asked", "Row", "Rows"]
+__all__ = ["ROLES", "RULES", "USERS", "CommandArguments", "Row", "Rows"]
 
 Row = dict[str, object]
 _PAGE: Final = SYSTEM_ROWS_MAX
@@ -72,7 +72,7 @@ class Rows:
         await self._kernel.write(event, self._caller)
 
 
-class Asked:
+class CommandArguments:
     """The arguments of one command, with typed accessors. Raises INVALID."""
 
     def __init__(self, members: Mapping[str, object]) -> None:
@@ -98,14 +98,14 @@ class Asked:
         """Return a boolean."""
         return self._members.get(name) is True
 
-    def maps(self, name: str) -> list["Asked"]:
+    def maps(self, name: str) -> list["CommandArguments"]:
         """Return a list of maps; empty if not given."""
         value = self._members.get(name)
         if value is None:
             return []
         if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
             raise Error(Code.INVALID, f"Invalid/missing {name}")
-        return [Asked(item) for item in value]
+        return [CommandArguments(item) for item in value]
 
     def page(self, names: list[Row]) -> list[Row]:
         """Return the page of ``count`` and ``offset``."""

@@ -45,7 +45,7 @@ _USUAL: Final = Grants(read=True, write=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class UserChange:
     """A change of one user: the given members, and the stored form of a password.
 
     ``merges``: missing members are unchanged, as with PATCH. ``kept`` None: the password is
