@@ -1,7 +1,7 @@
 """A second, naive alarm: steps through time a tenth of a second at a time, and looks at everything.
 
-It shares nothing with ``features/alarms/automaton.py`` but what it is to do. Times are whole tenths
-of seconds.
+It shares nothing with ``features/alarms/state_machine.py`` but what it is to do. Times are whole
+tenths of seconds.
 """
 
 from dataclasses import dataclass, field

@@ -9,7 +9,7 @@ from rowcast.core.errors import Error
 from rowcast.core.events import DELETE, PUT, Event
 from rowcast.core.topics import check_topic
 from rowcast.features.alarms.alarm_states import Entry
-from rowcast.features.alarms.automaton import Alarm, Happened, Phase
+from rowcast.features.alarms.state_machine import Alarm, Phase, Transition
 from rowcast.routes.system_rows import time_text
 
 Facts = dict[str, object]
@@ -63,6 +63,6 @@ def event_of(entry: Entry) -> Event | None:
         check_topic(topic)
     except Error:
         return None
-    if entry.happened is Happened.REMOVED:
+    if entry.happened is Transition.REMOVED:
         return Event(topic, DELETE, b"", None, 1, True)
     return Event(topic, PUT, encode(told_facts(entry), JSON), JSON, 1, True)

@@ -24,7 +24,7 @@ from rowcast.core.events import PUT, Event
 from rowcast.core.scalars import Mismatch, to_date
 from rowcast.features.alarms.alarm_facts import MEMBERS, Facts, facts_of
 from rowcast.features.alarms.alarms import Alarms
-from rowcast.features.alarms.automaton import Alarm, Step, acknowledge, shelve, unshelve
+from rowcast.features.alarms.state_machine import Alarm, Step, acknowledge, shelve, unshelve
 from rowcast.routes.system_rows import SystemRows
 
 Act = Callable[[Alarm, float], Step]

@@ -19,8 +19,16 @@ from rowcast.core.conditions import NOTHING
 from rowcast.core.errors import Code, Error
 from rowcast.core.tables import Table
 from rowcast.core.topic_tables import owner_of
-from rowcast.features.alarms.automaton import Alarm, Happened, Phase, Step, Timing, expire, observe
-from rowcast.features.alarms.automaton import delete as deletion
+from rowcast.features.alarms.state_machine import (
+    Alarm,
+    Phase,
+    Step,
+    Timing,
+    Transition,
+    expire,
+    observe,
+)
+from rowcast.features.alarms.state_machine import delete as deletion
 
 _HEAP_SPARE: Final = 1_000
 """Outdated entries of the heap beside as many as there are alarms, before it is rebuilt."""
@@ -36,7 +44,7 @@ class Entry:
     rule: AlarmRule
     alarm: Alarm | None
     """Its state from now on; None: normal."""
-    happened: Happened | None
+    happened: Transition | None
     """What others are told; None: nothing."""
     at: float
     """When it happened, in seconds since 1970."""
@@ -172,7 +180,7 @@ class AlarmStates:
     def remove(self, name: str) -> None:
         """Make a stored alarm normal whose rule is gone."""
         gone = AlarmRule(name.partition("/")[0], NOTHING)
-        self.journal.append(Entry(self.position, name, gone, None, Happened.REMOVED, self.time))
+        self.journal.append(Entry(self.position, name, gone, None, Transition.REMOVED, self.time))
 
     def _pass(self, held: Held | None, at: float) -> float:
         """Let time pass for one alarm; return the time now."""

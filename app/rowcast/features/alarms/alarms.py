@@ -1,7 +1,7 @@
 """Alarms: follows the records of tables with ``@alarm``, and stores and reports what changes.
 
 It listens on the bus like any subscriber. The state of each alarm is a function of the log and of
-time (``automaton.py``). A change that others are told of is stored in one transaction with the
+time (``state_machine.py``). A change that others are told of is stored in one transaction with the
 event at its topic, the call of its webhook, all silent changes before it, and the position of the
 log up to which all that is applied. At start, the stored states are restored, and the log after
 that position is applied with the times of its events. So a kill neither loses a change nor repeats
@@ -38,7 +38,7 @@ from rowcast.core.topics import TopicFilter
 from rowcast.core.values import parse_id
 from rowcast.features.alarms.alarm_facts import event_of
 from rowcast.features.alarms.alarm_states import AlarmStates, Entry
-from rowcast.features.alarms.automaton import Alarm, Step
+from rowcast.features.alarms.state_machine import Alarm, Step
 from rowcast.features.alarms.webhooks import Call, Webhooks
 from rowcast.kernel.feature import Background
 from rowcast.kernel.kernel import Kernel

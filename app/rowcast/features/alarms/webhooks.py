@@ -25,7 +25,7 @@ from rowcast.core.webhook_limits import (
 )
 from rowcast.features.alarms.alarm_facts import told_facts
 from rowcast.features.alarms.alarm_states import Entry
-from rowcast.features.alarms.automaton import Happened
+from rowcast.features.alarms.state_machine import Transition
 from rowcast.net.webhook_call import CallError
 from rowcast.net.webhook_signature import signed_headers
 from rowcast.routes.system_rows import time_text
@@ -129,7 +129,7 @@ class Webhooks:
         calls: list[Call] = []
         for entry in entries:
             name = entry.rule.webhook or DEFAULT
-            if entry.happened in {None, Happened.REMOVED} or name not in self._receivers:
+            if entry.happened in {None, Transition.REMOVED} or name not in self._receivers:
                 continue
             self._number += 1
             calls.append(Call(f"{int(self._now() * 1000):014d}-{self._number:06d}", name,
@@ -266,7 +266,7 @@ class Webhooks:
 
 def _body(entry: Entry) -> bytes:
     """Return what is posted: type, time and data, as Standard Webhooks recommends."""
-    happened = cast("Happened", entry.happened).value
+    happened = cast("Transition", entry.happened).value
     data = {**told_facts(entry), "user": entry.user or None}
     return encode(
         {"type": f"alarm.{happened}", "timestamp": time_text(entry.at), "data": data}, JSON

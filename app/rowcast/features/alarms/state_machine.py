@@ -29,7 +29,7 @@ class Phase(StrEnum):
     CLEARED = "cleared"
 
 
-class Happened(StrEnum):
+class Transition(StrEnum):
     """A change that others are told of."""
 
     RAISED = "raised"
@@ -100,7 +100,7 @@ class Alarm:
         return min(next_change, self.shelved_until or inf)
 
 
-Step = tuple[Alarm | None, Happened | None]
+Step = tuple[Alarm | None, Transition | None]
 """The state after a change, None for normal, and what others are told, None for nothing."""
 _NOTHING: Final = None
 
@@ -125,7 +125,7 @@ def _cooled(alarm: Alarm, now: float, timing: Timing) -> Step:
     recent = sum(at > now - timing.flap_seconds for at in alarm.raises)
     if recent >= timing.flaps_max:
         flapping = replace(alarm, flapping=True, calm_since=now)
-        return flapping, _unless_shelved(alarm, Happened.FLAPPING)
+        return flapping, _unless_shelved(alarm, Transition.FLAPPING)
     return _clear(alarm, now)
 
 
@@ -136,12 +136,12 @@ def delete(alarm: Alarm | None, now: float, timing: Timing) -> Step:
     shelved = alarm.shelved
     alarm = replace(alarm, shelved_until=0.0, shelved_by="")
     after: Alarm | None = alarm
-    happened: Happened | None = _NOTHING
+    happened: Transition | None = _NOTHING
     if alarm.phase is Phase.ACTIVE:
         after, happened = _cooled(alarm, now, timing)
     elif alarm.phase is Phase.PENDING:
         after = _calmed(alarm)
-    return after, happened or (Happened.UNSHELVED if shelved else _NOTHING)
+    return after, happened or (Transition.UNSHELVED if shelved else _NOTHING)
 
 
 def expire(alarm: Alarm, now: float, timing: Timing) -> Step:
@@ -155,7 +155,7 @@ def expire(alarm: Alarm, now: float, timing: Timing) -> Step:
         return _raise(alarm, at, timing)
     if alarm.phase is Phase.ACTIVE:
         return _clear(alarm, at)
-    return None, Happened.REMOVED
+    return None, Transition.REMOVED
 
 
 def acknowledge(alarm: Alarm, now: float, user: str) -> Step:
@@ -163,28 +163,28 @@ def acknowledge(alarm: Alarm, now: float, user: str) -> Step:
     if alarm.phase is Phase.PENDING and not alarm.shelved:
         raise Error(Code.CONFLICT, "the alarm is pending: it can be acknowledged once it is raised")
     if alarm.phase is Phase.CLEARED and not alarm.shelved:
-        return None, Happened.REMOVED
+        return None, Transition.REMOVED
     if alarm.acknowledged_at:
         return alarm, _NOTHING
     alarm = replace(alarm, acknowledged_at=now, acknowledged_by=user)
-    return alarm, Happened.ACKNOWLEDGED
+    return alarm, Transition.ACKNOWLEDGED
 
 
 def shelve(alarm: Alarm, until: float, user: str) -> Step:
     """Apply shelving until a time, which is not over; it replaces an earlier one."""
     if alarm.phase is Phase.PENDING and not alarm.shelved:
         raise Error(Code.CONFLICT, "the alarm is pending: it can be shelved once it is raised")
-    return replace(alarm, shelved_until=until, shelved_by=user), Happened.SHELVED
+    return replace(alarm, shelved_until=until, shelved_by=user), Transition.SHELVED
 
 
 def unshelve(alarm: Alarm) -> Step:
     """End shelving."""
     if not alarm.shelved:
         return alarm, _NOTHING
-    return replace(alarm, shelved_until=0.0, shelved_by=""), Happened.UNSHELVED
+    return replace(alarm, shelved_until=0.0, shelved_by=""), Transition.UNSHELVED
 
 
-def _unless_shelved(alarm: Alarm, happened: Happened) -> Happened | None:
+def _unless_shelved(alarm: Alarm, happened: Transition) -> Transition | None:
     return None if alarm.shelved else happened
 
 
@@ -212,14 +212,14 @@ def _raise(alarm: Alarm, at: float, timing: Timing) -> Step:
         raises=(*alarm.raises, at)[-timing.flaps_max :],
         count=alarm.count + 1,
     )
-    return raised, _unless_shelved(alarm, Happened.RAISED)
+    return raised, _unless_shelved(alarm, Transition.RAISED)
 
 
 def _clear(alarm: Alarm, at: float) -> Step:
     cleared = replace(
         alarm, phase=Phase.CLEARED, since=at, cleared_at=at, flapping=False, calm_since=0.0
     )
-    return cleared, _unless_shelved(alarm, Happened.CLEARED)
+    return cleared, _unless_shelved(alarm, Transition.CLEARED)
 
 
 def _calmed(alarm: Alarm) -> Alarm | None:
