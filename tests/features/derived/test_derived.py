@@ -19,7 +19,7 @@ from rowcast.features.derived.commit import ResultBounds
 from rowcast.features.derived.feature import DerivedTables
 from rowcast.features.derived.job import OWNER
 from rowcast.features.derived.job_rows import PATH
-from rowcast.features.derived.process import Told
+from rowcast.features.derived.process import ProcessOutput
 from rowcast.schema import parse_schema
 
 SCHEMA = """
@@ -77,7 +77,7 @@ class World:
             made = Path(place) / "0001"
             made.mkdir(parents=True)
             (made / "manifest.json").write_text("{}")
-            return Told()
+            return ProcessOutput()
         self.cut += 1
         cut, rows = f"{EPOCH}:{self.cut}", list(self.rows)
         self.results[cut] = rows
@@ -86,7 +86,7 @@ class World:
             await self.gate.wait()
         lines = "".join(json.dumps(row) + "\n" for row in rows)
         await asyncio.to_thread(Path(place).write_text, lines)
-        return Told({}, "it printed this", self.code)
+        return ProcessOutput({}, "it printed this", self.code)
 
     async def start(self):
         self.server = Server(self.tables, store=self.store, now=lambda: self.time)

@@ -17,8 +17,8 @@ from rowcast.core.derived_limits import JOB_END_SECONDS, JOB_LINE_BYTES_MAX, JOB
 
 
 @dataclass(slots=True)
-class Told:
-    """What a process told: facts, the end of what it printed, and its exit code."""
+class ProcessOutput:
+    """The output of a process: facts, the end of what it printed, and its exit code."""
 
     facts: dict[str, object] = field(default_factory=dict)
     output: str = ""
@@ -29,7 +29,7 @@ async def carry_out(
     command: Sequence[str],
     environment: Mapping[str, str] | None,
     told: Callable[[Mapping[str, object]], None],
-) -> Told:
+) -> ProcessOutput:
     """Run a process to its end; raises OSError if it cannot be started.
 
     ``environment`` None: that of the server. When this is cancelled, the process is ended first.
@@ -44,7 +44,7 @@ async def carry_out(
         limit=JOB_LINE_BYTES_MAX,
         start_new_session=True,  # a group of its own: what it has started is ended with it
     )
-    found = Told()
+    found = ProcessOutput()
     try:
         if process.stdout is None or process.stderr is None:
             raise TypeError(process)
