@@ -21,8 +21,8 @@ from rowcast.doors.mqtt.connections.traffic import Traffic
 from rowcast.doors.mqtt.connections.transport import GONE, Receiver, Transport
 from rowcast.doors.mqtt.delivery.outgoing import Outgoing
 from rowcast.doors.mqtt.delivery.sending import deliver
+from rowcast.doors.mqtt.packets.buffered_packets import should_pause_reading
 from rowcast.doors.mqtt.packets.dialogue import Dialogue
-from rowcast.doors.mqtt.packets.held import enough_held
 from rowcast.doors.mqtt.sessions.session import Session
 from rowcast.mqtt.connection import Connection
 from rowcast.mqtt.packets import MQTT_5, Auth, Connack, Disconnect, Packet, Publish
@@ -202,7 +202,7 @@ class Client(Outgoing, Receiver):
         while packets and in_dialogue and not self.held and isinstance(packets[0], at_once):
             self._handle([packets.pop(0)])
         self.held += () if self.closing else packets
-        if enough_held(self.held):
+        if should_pause_reading(self.held):
             self.transport.pause_reading()
 
     def opened(self) -> None:
@@ -218,7 +218,7 @@ class Client(Outgoing, Receiver):
     @property
     def silenced(self) -> bool:
         """Whether reading pauses, so that its silence does not count."""
-        return self._paused or self.patience.throttles or enough_held(self.held)
+        return self._paused or self.patience.throttles or should_pause_reading(self.held)
 
     def read_again(self) -> None:
         """Resume reading, unless another reason to pause remains."""

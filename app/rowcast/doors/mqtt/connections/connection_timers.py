@@ -51,7 +51,7 @@ class ConnectionTimers:
         "_ahead",
         "_client",
         "_close",
-        "_rings_at",
+        "_expires_at",
         "_slot",
         "_stall",
         "_throttle",
@@ -69,10 +69,10 @@ class ConnectionTimers:
         """Whether too many of its writes wait for the disk."""
         no_timer: asyncio.TimerHandle | None = None
         self._stall = self._throttle = self._close = no_timer
-        self._rings_at = client.loop.time() + connect_seconds
+        self._expires_at = client.loop.time() + connect_seconds
         self._slot = wheel.put(self, connect_seconds)
 
-    def ring(self) -> None:
+    def on_timer(self) -> None:
         """Look whether CONNECT came, and then whether the client is alive."""
         if not self._accepted:
             log.info("%s sent no CONNECT in time", self._client.peer)
@@ -81,10 +81,10 @@ class ConnectionTimers:
             self._keep_alive()
 
     def accept(self, keep_alive_seconds: int) -> None:
-        """Begin with the keepalive; it rings with CONNECT's, unless that is too late."""
+        """Begin with the keepalive; it expires with CONNECT's, unless that is too late."""
         loop, self._accepted = self._client.loop, True
         self.keep_alive_seconds = seconds = keep_alive_seconds * MQTT_KEEP_ALIVE_FACTOR
-        if seconds and loop.time() + seconds < self._rings_at:
+        if seconds and loop.time() + seconds < self._expires_at:
             self._wheel.remove(self, self._slot)
             self._slot = self._wheel.put(self, seconds)
 

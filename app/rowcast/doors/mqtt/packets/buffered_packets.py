@@ -8,7 +8,7 @@ from rowcast.mqtt.packets import Packet, Publish
 from rowcast.mqtt.violations import Violation
 
 
-def enough_held(packets: Sequence[Packet | Violation]) -> bool:
+def should_pause_reading(packets: Sequence[Packet | Violation]) -> bool:
     """Whether reading should pause because of buffered packets."""
     if len(packets) >= MQTT_HELD_PACKETS_MAX:
         return True
