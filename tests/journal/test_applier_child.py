@@ -127,10 +127,10 @@ store = open_journal(Path(sys.argv[1]), time.time, schema, applier=applier)
 store.open(parse_schema(schema).tables)
 store.commit([writer.event("u/1", PUT, b"x")])
 store.caught_up()  # so it has begun
-os.kill(store._applying.pid, signal.SIGHUP)
+os.kill(store.applying.pid, signal.SIGHUP)
 store.commit([writer.event("u/2", PUT, b"y")])
 store.caught_up()
-print(store._applying.restarts)
+print(store.applying.restarts)
 store.close()
 processes.close()
 """
