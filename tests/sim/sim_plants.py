@@ -138,7 +138,8 @@ def keep_callers_pending(monkeypatch):
         answer(self, writes, outcomes, **options)
         for write, outcome in zip(writes, outcomes, strict=True):
             if not isinstance(outcome, Receipt):
-                self.pending[write.caller] = self.pending.get(write.caller, 0) + 1
+                connection = write.caller.connection
+                self.pending[connection] = self.pending.get(connection, 0) + 1
 
     monkeypatch.setattr(Committer, "_announce_and_answer", leaky)
 

@@ -113,7 +113,7 @@ async def test_too_many_waiting_writes_are_refused():
     room.committer.submit([put("u/1"), put("u/2")])
     with pytest.raises(Error) as raised:
         room.committer.submit([put("u/3", BEN)])
-    assert (Code.BUSY, [ANN]) == (raised.value.code, list(room.committer.pending))
+    assert (Code.BUSY, [ANN.connection]) == (raised.value.code, list(room.committer.pending))
     await turns()
     room.writer.release()
     await room.committer.settle()

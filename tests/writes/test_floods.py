@@ -130,12 +130,12 @@ async def test_little_of_a_flood_is_taken_while_several_write(room):
     room.committer.submit(messages(8, 8))
     assert room.committer.slows(ANN)
     assert not room.committer.slows(BEN)
-    assert room.committer.pending.calm <= room.committer.pending[ANN]
+    assert room.committer.pending.calm <= room.committer.pending[ANN.connection]
     room.committer.submit(messages(9, 12))
     waits = asyncio.ensure_future(room.committer.room(ANN))
     await turns()
     for left in (12, 6):
-        assert (False, left * SIZE) == (waits.done(), room.committer.pending[ANN])
+        assert (False, left * SIZE) == (waits.done(), room.committer.pending[ANN.connection])
         room.writer.step()
         await turns()
     assert waits.done()

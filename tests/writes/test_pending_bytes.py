@@ -1,10 +1,11 @@
 """Writes in hand are bounded in bytes, in sum and for each caller (P2)."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
-from build import ANN, BEN, Code, Server, turns
+from build import ANN, BEN, Code, Listener, Server, turns
 from rowcast.core.errors import Error
 from rowcast.core.events import MESSAGE, PUT, Event
 from rowcast.core.memory_limits import WRITE_BYTES
@@ -39,7 +40,7 @@ async def test_each_callers_bytes_are_counted_until_they_are_answered(room):
     room.committer.submit([put(600, BEN)])
     await turns()
     pending = room.committer.pending
-    assert ({ANN: 1_800, BEN: 600}, 2_400) == (pending, pending.size)
+    assert ({ANN.connection: 1_800, BEN.connection: 600}, 2_400) == (pending, pending.size)
     room.writer.release()
     await room.committer.settle()
     assert ({}, 0) == (pending, pending.size)
@@ -51,6 +52,22 @@ async def test_a_caller_that_has_much_in_hand_is_slowed_and_others_are_not(room)
         room.committer.submit([put(1_000)])
     room.committer.submit([put(600, BEN)])
     assert [True, False] == [room.committer.slows(caller) for caller in (ANN, BEN)]
+
+
+async def test_a_connection_is_the_same_after_a_change_of_its_rights(room):
+    """Its caller is another one: what it had in hand counted for nobody, and was overtaken."""
+    kernel, heard = room.kernel, Listener(room, "open/#")
+    room.committer.submit([put(1_000, topic="open/1")])
+    same = replace(ANN)
+    room.committer.submit([put(1_000, same, "open/1")])
+    assert [True, True] == [room.committer.slows(caller) for caller in (ANN, same)]
+    kernel.submit(Event("open/1", MESSAGE, b"last"), replace(ANN))
+    kernel.submit(Event("open/1", MESSAGE, b"other"), BEN)
+    assert kernel.has_pending_writes(replace(ANN))
+    room.writer.release()
+    await room.committer.settle()
+    assert [b"other", b"last"] == [it.payload for it in heard.events if it.kind == MESSAGE]
+    assert {} == room.committer.pending
 
 
 async def test_when_all_have_too_much_those_above_the_mean_are_slowed(room):
@@ -70,7 +87,9 @@ async def test_who_is_slowed_may_go_on_when_half_is_answered(room):
     for _ in range(4):
         room.committer.submit([put(1_000)])
     room.committer.pending.when_room(ANN, lambda: 1 / 0)
-    room.committer.pending.when_room(ANN, lambda: heard.append(room.committer.pending[ANN]))
+    room.committer.pending.when_room(
+        ANN, lambda: heard.append(room.committer.pending[ANN.connection])
+    )
     waits = asyncio.ensure_future(room.committer.room(ANN))
     await turns()
     for _ in range(2):
@@ -122,4 +141,4 @@ async def test_messages_behind_a_write_are_counted_too(room):
     message = Event("u/2", MESSAGE, bytes(1_000))
     room.committer.submit([put(600)])
     room.committer.submit([Write(message, ANN, _unheard, logged=False)])
-    assert 600 + 1_000 + WRITE_BYTES == room.committer.pending[ANN]
+    assert 600 + 1_000 + WRITE_BYTES == room.committer.pending[ANN.connection]

@@ -174,7 +174,8 @@ class ProposedCommit(GroupCommit):
                 self.current.tombstones[topic] = stamp_of(event, self.current.epoch)
         write = Write(event, caller, logged=True)
         write.size = len(event.payload) + WRITE_BYTES
-        self._pending[caller] = self._pending.get(caller, 0) + write.size
+        waiting = self._pending.get(caller.connection, 0)
+        self._pending[caller.connection] = waiting + write.size
         self._pending.size += write.size
         self.events.append(event)
         self.batch.writes.append(write)

@@ -145,7 +145,7 @@ class Kernel(Watching):
 
     def has_pending_writes(self, caller: Caller) -> bool:
         """Whether a write of the caller waits for a hook or for the disk."""
-        return caller in self.committer.pending or caller in self.gate
+        return caller.connection in self.committer.pending or caller in self.gate
 
     def when_stored(self, caller: Caller, done: FactsDone) -> None:
         """Call ``done`` when all earlier writes of the caller are stored."""

@@ -106,7 +106,7 @@ class WritePath:
             event.kind is MESSAGE
             and len(route.message_steps) == BARE_STEPS
             and (caller.grants.write if may_announce is None else may_announce(caller, event.topic))
-            and caller not in self._committer.pending
+            and caller.connection not in self._committer.pending
             and (event.properties is None or steps.properties.isdisjoint(event.properties))
             and len(event.payload) <= admission.payload_bytes_max
             and not (event.qos and admission.durable.wanted(event.topic))
@@ -140,7 +140,7 @@ class WritePath:
                 route is None
                 or not route.checked
                 or len(event.payload) > largest
-                or (detour is not None and caller in detour.waiting)
+                or (detour is not None and caller.connection in detour.waiting)
                 # announced at once, unless a session that may be away wants it
                 or (route.bare and not (event.qos and wanted_by_durable(event.topic)))
             ):
@@ -217,7 +217,10 @@ class WritePath:
         detour = self.detour
         if (
             detour is not None
-            and (len(write.event.payload) >= detour.bytes_min or write.caller in detour.waiting)
+            and (
+                len(write.event.payload) >= detour.bytes_min
+                or write.caller.connection in detour.waiting
+            )
             and write.examination is None
         ):
             write.examination = OPEN
@@ -238,7 +241,7 @@ class WritePath:
 
     async def earlier_admitted(self, caller: Caller) -> None:
         """Wait until a caller's writes have left the detour."""
-        if self.detour is not None and caller in self.detour.waiting:
+        if self.detour is not None and caller.connection in self.detour.waiting:
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self.detour.after(caller, partial(resolve, future, None))
             await future
@@ -280,9 +283,8 @@ class WritePath:
         committer = self._committer
         if len(writes) == 1:
             write = writes[0]
-            if not (
-                write.logged or write.depends or write.changes or write.caller in committer.pending
-            ):
+            waits = write.caller.connection in committer.pending
+            if not (write.logged or write.depends or write.changes or waits):
                 committer.publish_unlogged(write.event)
                 if type(write.done) is not Unawaited:
                     write.done(Receipt(write.event))

@@ -15,8 +15,8 @@ class WriteDetour:
 
     bytes_min: int
     """The size from which on a payload takes the detour."""
-    waiting: Container[Caller] = ()
-    """Callers with waiting writes, whose later writes must wait behind them."""
+    waiting: Container[object] = ()
+    """Connections with waiting writes, whose later writes must wait behind them."""
 
     def take(self, write: Write) -> bool:  # noqa: ARG002
         """Let a write wait, and run it again later; return whether it does."""

@@ -419,8 +419,9 @@ class Committer(StagedCommits):
                 self._tell_denied(write, outcome)
             held += write.size
             if stored and (index == last or writes[index + 1].caller is not write.caller):
-                if left := pending.pop(write.caller) - held:  # ``release``, inlined
-                    pending[write.caller] = left
+                connection = write.caller.connection
+                if left := pending.pop(connection) - held:  # ``release``, inlined
+                    pending[connection] = left
                 pending.size, held = pending.size - held, 0
             write.group = None  # it names its writes: a circle that only a collection would free
             if type(write.done) is Unawaited and type(outcome) is Receipt:

@@ -67,7 +67,7 @@ class CommitQueue(WriterCalls):
         """Called with changes of facts that other processes have put into the log."""
         self._idle: list[asyncio.Future[None]] = []
         self.pending = PendingBytes(bounds)
-        """Pending bytes per caller."""
+        """Pending bytes per connection."""
         self.remembers: Callable[[Table | None], bool] = is_ruled
         """Whether events of a table need their before image."""
         self._claims: deque[asyncio.Future[None]] = deque()  # who waits for exclusive writing
@@ -96,9 +96,9 @@ class CommitQueue(WriterCalls):
         """Whether reading from a caller should pause."""
         pending, high = self.pending, self._bounds.backlog_events_high
         crowded = len(self._waiting) + self._fair.count >= high or pending.size >= pending.high
-        if not crowded and pending.get(caller, 0) < pending.client_high:
+        if not crowded and pending.get(caller.connection, 0) < pending.client_high:
             return False  # the usual case, without another call
-        return pending.slows(caller, crowded=crowded)
+        return pending.slows(caller.connection, crowded=crowded)
 
     async def room(self, caller: Caller) -> None:
         """Wait until reading from a caller may resume."""
@@ -123,18 +123,18 @@ class CommitQueue(WriterCalls):
             total += write.size
         if pending.size + total > self._bounds.client_max and not most:
             pending.check(caller, total)
-        held, version = 0, clock.tick(len(writes))
+        held, version, connection = 0, clock.tick(len(writes)), caller.connection
         for write in writes:
             if write.caller is not caller:  # of one caller there is one look at what it has
-                pending[caller] = pending.get(caller, 0) + held
-                caller, held = write.caller, 0
+                pending[connection] = pending.get(connection, 0) + held
+                caller, held, connection = write.caller, 0, write.caller.connection
             held += write.size
             if write.versioned:
                 clock.observe(write.event.version)
                 version = clock.tick(len(writes))
             elif write.logged:
                 write.event.version, version = version, version + 1
-        pending[caller] = pending.get(caller, 0) + held
+        pending[connection] = pending.get(connection, 0) + held
         pending.size, self._waiting_bytes = pending.size + total, self._waiting_bytes + total
         self._waiting.extend(writes)
         self.shares.awaited += len(writes) * (type(writes[-1].done) not in NOBODY_WAITS)

@@ -113,8 +113,11 @@ class Sized(Protocol):
     size: int
 
 
-class PendingBytes(dict[Caller, int]):
-    """Pending bytes by caller; callers without any are absent."""
+class PendingBytes(dict[object, int]):
+    """Pending bytes by connection, those without any are absent.
+
+    Not by caller: one is another one after a change of its rights, and its writes stay in order.
+    """
 
     __slots__ = ("_bounds", "calm", "client_high", "high", "size", "slowed")
 
@@ -126,8 +129,8 @@ class PendingBytes(dict[Caller, int]):
         self.high = bounds.high
         """The sum above which pausable callers wait."""
         self.share(shared=False)
-        self.slowed: dict[Caller, list[Callable[[], None]]] = {}
-        """Paused callers, with the callbacks to resume them."""
+        self.slowed: dict[object, list[Callable[[], None]]] = {}
+        """Connections of paused callers, with the callbacks to resume them."""
 
     def share(self, *, shared: bool) -> None:
         """Choose the bounds for several callers that write, or for one."""
@@ -141,12 +144,12 @@ class PendingBytes(dict[Caller, int]):
     @property
     def rivals(self) -> int:
         """How many callers have writes, without the server's own reports of itself."""
-        return len(self) - (METRICS_WRITER in self) - (EVENTS_WRITER in self)
+        return len(self) - (METRICS_WRITER.connection in self) - (EVENTS_WRITER.connection in self)
 
     def check(self, caller: Caller, size: int) -> None:
         """Raise BUSY if ``size`` more bytes would exceed a bound."""
         bounds = self._bounds
-        own = self.get(caller, 0)
+        own = self.get(caller.connection, 0)
         if own and own + size > bounds.client_max:
             raise _too_many(own, "of yours ")
         if self and self.size + size > bounds.most:
@@ -155,14 +158,15 @@ class PendingBytes(dict[Caller, int]):
     def hold(self, caller: Caller, size: int) -> None:
         """Count bytes of a write that waits before it is submitted; raises BUSY."""
         self.check(caller, size)
-        self[caller] = self.get(caller, 0) + size
+        connection = caller.connection
+        self[connection] = self.get(connection, 0) + size
         self.size += size
 
     def release(self, caller: Caller, size: int) -> None:
         """Count them no longer."""
-        left = self.pop(caller) - size
+        left = self.pop(caller.connection) - size
         if left:
-            self[caller] = left
+            self[caller.connection] = left
         self.size -= size
 
     def release_all(self, writes: Sequence["Sized"]) -> None:
@@ -171,25 +175,27 @@ class PendingBytes(dict[Caller, int]):
         for index, write in enumerate(writes):
             held += write.size
             if index == last or writes[index + 1].caller is not write.caller:
-                if left := self.pop(write.caller) - held:  # ``release``, inlined
-                    self[write.caller] = left
+                connection = write.caller.connection
+                if left := self.pop(connection) - held:  # ``release``, inlined
+                    self[connection] = left
                 self.size, held = self.size - held, 0
 
-    def slows(self, caller: Caller, *, crowded: bool) -> bool:
-        """Whether reading from a caller should pause."""
-        own = self.get(caller, 0)
+    def slows(self, connection: object, *, crowded: bool) -> bool:
+        """Whether reading from a connection should pause."""
+        own = self.get(connection, 0)
         return own >= self.client_high or (crowded and own > 0 and own * len(self) >= self.size)
 
     def when_room(self, caller: Caller, call: Callable[[], None]) -> None:
         """Call once when reading from the caller may resume."""
-        self.slowed.setdefault(caller, []).append(call)
+        self.slowed.setdefault(caller.connection, []).append(call)
 
     def let_go(self, *, crowded: bool) -> None:
         """Resume callers with few enough pending bytes."""
         low = self.client_high // 2
-        for caller in list(self.slowed):
-            if self.get(caller, 0) <= low and not self.slows(caller, crowded=crowded):
-                for call in self.slowed.pop(caller):
+        for connection in list(self.slowed):
+            few = self.get(connection, 0) <= low
+            if few and not self.slows(connection, crowded=crowded):
+                for call in self.slowed.pop(connection):
                     relieve(call)
 
 

@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 
@@ -181,6 +182,20 @@ async def test_what_a_caller_writes_after_it_waits_behind_it_and_others_do_not(r
     assert not kernel.has_pending_writes(ANN)
 
 
+async def test_what_is_written_after_a_change_of_rights_waits_behind_it_too(rooms):
+    """Its connection has another caller then; a small value was stored, then the older one."""
+    room = rooms()
+    room.workers.gate.clear()
+    done = []
+    room.kernel.submit(event("Dog/1", dog()), ANN, done.append)
+    room.kernel.submit(event("Dog/1", b'{"name":"newer"}'), replace(ANN), done.append)
+    await room.put("Dog/2", b'{"name":"other"}', BEN)
+    assert not done
+    room.workers.gate.set()
+    await until(lambda: 2 == len(done))
+    assert b"newer" in (await room.kernel.read("Dog/1", ANN)).payload
+
+
 async def test_a_call_that_follows_earlier_writes_comes_after_a_large_one(rooms):
     room = rooms()
     room.workers.gate.clear()
@@ -221,7 +236,7 @@ async def test_what_waits_counts_as_pending_and_too_much_is_refused(rooms):
     for number in range(6):
         room.kernel.submit(event(f"Dog/{number}", dog()), ANN, done.append)
     assert [Code.BUSY] * 2 == [one.code for one in done]
-    assert (pending[ANN], True) == (pending.size, room.committer.slows(ANN))
+    assert (pending[ANN.connection], True) == (pending.size, room.committer.slows(ANN))
     room.workers.gate.set()
     await until(lambda: 6 == len(done))
     assert (0, {}) == (pending.size, pending)

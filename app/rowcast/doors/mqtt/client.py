@@ -140,7 +140,7 @@ class Client(Outgoing, Receiver):
             self._fail("a packet of", failure)
         committer, caller = self.broker.kernel.committer, self.caller
         pending = committer.pending
-        if pending.size >= pending.calm and not self.closing and caller and caller in pending:
+        if pending.size >= pending.calm and not self.closing and caller is not None:
             self.patience.let_disk_follow(committer, caller)
 
     def _guard(self, what: str, call: Callable[..., None], *arguments: object) -> None:

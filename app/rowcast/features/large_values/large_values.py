@@ -53,7 +53,8 @@ class LargeValues(WriteDetour):
         self._pending = kernel.committer.pending
         self._workers = workers
         self._stop_seconds = stop_seconds
-        self._lanes: dict[Caller, Lane] = {}
+        self._lanes: dict[object, Lane] = {}
+        """By connection: a caller is another one after a change of its rights."""
         self.waiting = self._lanes
         self.bytes_min = bytes_min
 
@@ -61,7 +62,8 @@ class LargeValues(WriteDetour):
 
     def take(self, write: Write) -> bool:
         """Let a write wait, if its value is large or others of its caller wait; raises BUSY."""
-        caller, lane = write.caller, self._lanes.get(write.caller)
+        caller = write.caller
+        lane = self._lanes.get(caller.connection)
         if lane is None and not self._is_large(write):
             return False
         self._pending.hold(caller, len(write.event.payload) + WRITE_BYTES)
@@ -70,15 +72,15 @@ class LargeValues(WriteDetour):
 
     def after(self, caller: Caller, call: Callable[[], None]) -> None:
         """Call once the waiting writes of a caller have gone on; at once if there are none."""
-        if caller in self._lanes:
+        if caller.connection in self._lanes:
             self._append(caller, call)
         else:
             call()
 
     def _append(self, caller: Caller, job: Write | Callable[[], None]) -> None:
-        lane = self._lanes.get(caller)
+        lane = self._lanes.get(caller.connection)
         if lane is None:
-            lane = self._lanes[caller] = Lane()
+            lane = self._lanes[caller.connection] = Lane()
         lane.jobs.append(job)
         if lane.task is None:
             lane.task = asyncio.get_running_loop().create_task(self._walk(caller, lane))
@@ -98,7 +100,7 @@ class LargeValues(WriteDetour):
             found = await self._examine(job) if isinstance(job, Write) else None
             lane.jobs.popleft()
             if not lane.jobs:
-                del self._lanes[caller]
+                del self._lanes[caller.connection]
             try:
                 if isinstance(job, Write):
                     self._go_on(job, found or Examination())

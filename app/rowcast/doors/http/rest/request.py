@@ -107,7 +107,7 @@ class Request:
         """
         if self.arrived_body() is None:
             settings, committer = self.edge.settings, self.kernel.committer
-            if self.caller in committer.pending:
+            if self.caller.connection in committer.pending:
                 await committer.room(self.caller)  # otherwise many bodies are in memory at once
             self.read = await read_body(
                 self.headers,

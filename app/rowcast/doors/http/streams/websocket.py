@@ -268,7 +268,7 @@ class Socket(Connection):
                 if self._full:
                     self._room.clear()
                     await self._room.wait()
-                if self.caller in self.kernel.committer.pending:
+                if self.caller.connection in self.kernel.committer.pending:
                     await self.kernel.committer.room(self.caller)
             self.left()
         except Error as error:
