@@ -263,7 +263,7 @@ async def test_facts_come_true_with_a_dropped_write_and_not_with_a_refused_one(g
     await turns()
     assert [] == room.store.states("s/1")
     room.kernel.submit(Event("u/noise", MESSAGE, b"0"), ANN, answers.append, None, facts)
-    await turns()
+    await turns(20)
     assert [("s/1", "taken", b"7")] == room.store.states("s/1")
     assert [Error, Receipt] == [type(answer) for answer in answers]
 

@@ -15,6 +15,11 @@ from rowcast.core.limits import (
 )
 from rowcast.core.memory_limits import HOOK_WRITES_BYTES_MAX
 
+HOOK_END_SECONDS: Final = 1.0
+"""For a hook to clean up after its cancellation: it holds up the next writes of its caller."""
+HOOK_STUCK_MAX: Final = 100
+"""Some kilobytes each, and whatever the hook holds. They end with the server at the latest."""
+
 
 @dataclass(frozen=True, slots=True)
 class HookBounds:
@@ -30,6 +35,11 @@ class HookBounds:
     """Writes of one caller that wait for an asynchronous hook."""
     writes_bytes: int = HOOK_WRITES_BYTES_MAX
     """Bytes of their payloads."""
+
+    end_seconds: float = HOOK_END_SECONDS
+    """For an asynchronous hook to end once it was cancelled, before nobody waits for it."""
+    stuck: int = HOOK_STUCK_MAX
+    """Calls of one hook that go on though they were cancelled, beyond which it is not called."""
 
 
 BOUNDS: Final = HookBounds()

@@ -3,6 +3,9 @@
 A hook is user code on the event loop. So each call is timed, and slow ones are listed by name
 (G22); exceptions other than Error are bugs of the hook: they are logged under an incident id, which
 the caller gets, and counted. Listeners cannot refuse. ``hooks.py`` defines the points.
+
+An asynchronous call is a task of its own, because a hook may suppress its cancellation and go on
+for ever: then nobody waits for it any more, and what was behind it goes on.
 """
 
 import asyncio
@@ -22,14 +25,22 @@ from rowcast.seams.user_code import is_mistake
 log = logging.getLogger("rowcast.features.hooks")
 
 
+Answer = tuple[object, BaseException | None]
+"""What an asynchronous call has returned, or raised."""
+
+
 @dataclass(slots=True)
 class Figures:
-    """The statistics of a hook: ``slow`` calls took longer than HOOK_SLOW_SECONDS."""
+    """The statistics of a hook: ``slow`` calls took longer than HOOK_SLOW_SECONDS.
+
+    ``stuck`` calls go on though they were cancelled, when their time was over.
+    """
 
     id: str
     calls: int = 0
     failures: int = 0
     slow: int = 0
+    stuck: int = 0
     total_seconds: float = 0.0
     max_seconds: float = 0.0
 
@@ -49,6 +60,8 @@ class Attached:
     """Notifications that were ever queued."""
     answered: int = 0
     """Those that were answered."""
+    stuck: "set[asyncio.Task[Answer]]" = field(default_factory=set)
+    """Calls that go on though they were cancelled."""
     _incident: str = ""
     _quiet_until: float = float("-inf")
     _slow_quiet_until: float = float("-inf")
@@ -91,6 +104,22 @@ class Attached:
             f"a hook failed; the server's log says why at incident {self._incident}",
             incident=self._incident,
         )
+
+    async def end(self, point: str, task: "asyncio.Task[Answer]") -> None:
+        """Cancel a call, and wait a moment; leave alone one that goes on all the same."""
+        task.cancel()
+        await asyncio.wait((task,), timeout=self.bounds.end_seconds)
+        if task.done():
+            return
+        self.stuck.add(task)
+        self.figures.stuck += 1
+        task.add_done_callback(self._ended)
+        words = "the hook %r suppresses its cancellation in %s: it goes on, and nobody waits for it"
+        log.error(words, self.figures.id, point)
+
+    def _ended(self, task: "asyncio.Task[Answer]") -> None:
+        self.stuck.discard(task)
+        self.figures.stuck -= 1
 
     # -- asynchronous notifications ----------------------------------------------------------------
 
@@ -192,23 +221,38 @@ class Call:
         """Return the result, synchronous or not, within its timeout; raises likewise."""
         if not self.waits:
             return self(*arguments)
-        attached = self.attached
+        attached, bounds = self.attached, self.attached.bounds
+        if len(attached.stuck) >= bounds.stuck:
+            many = f"{bounds.stuck} of its calls go on though they were cancelled"
+            raise attached.failed(self.point, f"{many}, so it is not called")
         started = attached.clock()
+        task = asyncio.get_running_loop().create_task(self._run(arguments))
+        in_time = False
         try:
-            async with asyncio.timeout(attached.bounds.seconds):
-                result = self.function(*arguments)
-                return await result if inspect.isawaitable(result) else result
-        except Error:
-            raise
-        except TimeoutError as failure:
-            late = f"no answer within {attached.bounds.seconds} s ({failure})"
-            raise attached.failed(self.point, late) from None
-        except BaseException as failure:
-            if not is_mistake(failure):
-                raise
-            raise attached.failed(self.point, failure) from None
-        finally:
+            await asyncio.wait((task,), timeout=bounds.seconds)
+            in_time = task.done()
+        finally:  # who waits may be cancelled, too
+            if not in_time:
+                await attached.end(self.point, task)
             attached.note(self.point, started)
+        if not in_time:
+            raise attached.failed(self.point, f"no answer within {bounds.seconds} s")
+        result, failure = task.result()
+        if failure is None:
+            return result
+        if isinstance(failure, Error):
+            raise failure
+        raise attached.failed(self.point, failure)
+
+    async def _run(self, arguments: tuple[object, ...]) -> Answer:
+        """Call an asynchronous function; what it raises is returned, as the loop ends of some."""
+        try:
+            result = self.function(*arguments)
+            return await result if inspect.isawaitable(result) else result, None
+        except GeneratorExit:
+            raise
+        except BaseException as failure:  # noqa: BLE001 - it is told to who waits
+            return None, failure
 
     def notify(self, *arguments: object) -> None:
         """Notify a listener; its result and failure are ignored."""

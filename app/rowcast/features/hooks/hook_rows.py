@@ -22,6 +22,7 @@ def _hooks(hooks: Hooks) -> dict[str, Facts]:
             "calls": figures.calls,
             "failures": figures.failures,
             "slow": figures.slow,
+            "stuck": figures.stuck,
             "total_seconds": round(figures.total_seconds, 6),
             "max_seconds": round(figures.max_seconds, 6),
         }
