@@ -3,11 +3,13 @@
 import asyncio
 import json
 import threading
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
 from http_server import HttpServer, hear, say
+from rowcast.core.callers import Grants
 from rowcast.features.transactions.feature import Transactions
 from rowcast.routes.resource import Resource
 from rowcast.writes.pending_bytes import WriteBounds
@@ -52,6 +54,28 @@ async def test_a_get_sees_what_a_resource_class_wrote_before_it():
         await say(peer, id=2, op="get", topic="Dog/1")
         _, gotten = await hear(peer, 2)
     assert {"n": 1} == gotten["value"]
+
+
+async def test_a_get_is_refused_whose_rights_go_while_it_waits_for_writes():
+    """It is asked with the rights that its connection has once it is its turn (L8)."""
+    go_on, begun = asyncio.Event(), asyncio.Event()
+
+    class Slow(Resource):
+        async def put(self, value):
+            begun.set()
+            await go_on.wait()
+
+    async with HttpServer(resources=[Slow]) as doors, doors.ws() as peer:
+        await doors.write("Dog/1")
+        await say(peer, id=1, op="put", topic="Slow/1", value={"n": 1})
+        await say(peer, id=2, op="get", topic="Dog/1")
+        await begun.wait()
+        access = doors.kernel.reauthorization
+        access.judges[:] = [lambda caller: replace(caller, grants=Grants(write=True))]
+        access.changed()
+        go_on.set()
+        answered, gotten = await hear(peer, 2)
+    assert (1, 2, "unauthenticated") == (answered["ack"], gotten["id"], gotten["error"]["code"])
 
 
 async def test_a_subscription_to_what_is_new_leaves_out_the_writes_before_it(doors):
