@@ -12,6 +12,8 @@ import orjson
 from rowcast.core.durable_stream_limits import DURABLE_CURSOR_SECONDS, DURABLE_CURSOR_START
 
 _LINES: Final = re.compile(rb"\r\n|\r|\n")
+_CUT: Final = re.compile(rb"([\xc2-\xdf]|[\xe0-\xef][\x80-\xbf]?|[\xf0-\xf4][\x80-\xbf]{0,2})\Z")
+"""The beginning of a character of UTF-8 whose end is missing: up to three bytes."""
 _JITTER_INTERVALS: Final = 180
 """An hour in intervals: the greatest step of a cursor (Durable Streams, 8.1)."""
 
@@ -28,6 +30,16 @@ class Piece:
 def body_of(messages: Sequence[bytes], *, is_json: bool) -> bytes:
     """Return the body of an answer: a JSON array, or the bytes."""
     return b"[" + b",".join(messages) + b"]" if is_json else b"".join(messages)
+
+
+def count_of_cut(messages: Sequence[bytes]) -> int:
+    """Return how many of the last messages have a part of a character that does not end there."""
+    found = _CUT.search(b"".join(messages[-3:])[-3:])
+    left, count = len(found[0]) if found else 0, 0
+    while left > 0:
+        count += 1
+        left -= len(messages[-count])
+    return count
 
 
 def data_event(body: bytes, *, is_text: bool) -> bytes:

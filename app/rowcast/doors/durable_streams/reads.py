@@ -14,6 +14,7 @@ from rowcast.doors.durable_streams.pieces import (
     Piece,
     body_of,
     control_event,
+    count_of_cut,
     cursor_of,
     data_event,
 )
@@ -46,6 +47,8 @@ class StreamSource:
         self.content_type = stream.wish.content_type
         self.is_json = stream.is_json
         self.beginning = stream.beginning
+        self.in_characters = False
+        """Whether pieces end with whole characters, as events of SSE do, whose text is UTF-8."""
 
     @property
     def tail(self) -> int:
@@ -86,7 +89,13 @@ class StreamSource:
     async def read(self, after: int) -> Piece:
         """Return the next messages."""
         part = await read_part(self._kernel, self.stream, after, self._caller)
-        return Piece([event.payload for event in part.events], part.next, part.whole)
+        messages = [event.payload for event in part.events]
+        kept, ended = len(messages), self.closed and part.next >= self.tail
+        if self.in_characters and not ended:
+            kept -= count_of_cut(messages)
+        if kept == len(messages) or not (kept or part.whole):
+            return Piece(messages, part.next, part.whole)
+        return Piece(messages[:kept], part.events[kept - 1].seq if kept else after, part.whole)
 
     async def waiting(self) -> Callable[[], Awaitable[object]]:
         """Return what waits for something new after now."""
@@ -206,6 +215,8 @@ class Reads:
     def _sse(self, source: Source, after: int, cursor: str) -> Answer:
         kind = media_type(source.content_type)
         is_text = source.is_json or kind.startswith("text/")
+        if isinstance(source, StreamSource):
+            source.in_characters = is_text and not source.is_json
         headers = {"Content-Type": "text/event-stream", "Cache-Control": "no-cache"}
         if not is_text:
             headers["Stream-SSE-Data-Encoding"] = "base64"
