@@ -457,12 +457,9 @@ COMMAND_ID_CHARS_MAX: Final = 64
 
 # HTTP ---------------------------------------------------------------------------------------------
 HTTP_BODY_SECONDS_MAX: Final = 60
-"""From a request's head to the end of its body, unless more has arrived than in so long at the
-pace below (``http.body_seconds``)."""
+"""From a request's head to the end of its body, and a second more for each so many bytes of it:"""
 HTTP_BODY_BYTES_PER_SECOND_MIN: Final = 8 * 1024
-"""For so many bytes of a body that arrived it may take a second more: large imports take as long as
-they take, and nobody holds a connection with a byte a minute. Less than any uplink that could send
-2 MB before its user gives up."""
+"""A large import takes as long as it takes, and nobody holds a connection with a byte a minute."""
 HTTP_DOCUMENTS_MAX: Final = 1
 """Descriptions of the fixed routes that a process keeps: one server has one."""
 HTTP_CALLERS_MAX: Final = 4_096
