@@ -275,7 +275,7 @@ class Server:
 
     async def turn(self):
         """Let all happen that is due, without letting time pass."""
-        await turns(30)
+        await turns(60)
 
     async def pass_time(self, seconds):
         """Let time pass on both clocks, the wall's and the loop's."""

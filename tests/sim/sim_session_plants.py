@@ -343,11 +343,11 @@ HIDDEN_PLANTS = {
     send_again_without_dup: (7, 9, 5),
     send_nothing_again: (3, 6, 5),
     send_again_in_another_order: (7, 24),
-    keep_filters_that_have_ended: (7, 16, 9),
+    keep_filters_that_have_ended: (17, 19, 21),
     forget_what_must_be_logged: (9, 0, 2),
     send_qos_0_again_after_a_kill: (21, 47, 38),
     send_current_records_again_after_a_kill: (22, 4, 9),
-    do_not_try_removals_again: (29, 27, 14),
+    do_not_try_removals_again: (42, 57, 81),
     let_sessions_live_for_ever: (35, 0, 1),
     keep_wills_in_memory: (10, 3, 14),
 }
