@@ -24,12 +24,11 @@ CALLS = {
     NOT_STORED: 22,
     "PUT": 83,
     "GET": 13,
-    "CONNECT": 207,
+    "CONNECT": 190,
 }
 """Calls of functions of ``app/rowcast`` by Python 3.11, one subscriber, as the server comes. Those
 that store a plain message, which is announced first, are among them; without a history of
-undeclared topics there are none. Of a CONNECT, its event of the client is among them while such
-events are within their rate, as on a slow machine; else it is held, which costs 3 calls less."""
+undeclared topics there are none. Of a CONNECT, what depends on time is not among them."""
 EXACTLY_ONCE = {"clean": 475, "durable": 1125}
 """The same for all packets of 20 messages of QoS 2 that come together, in memory: from a clean
 session to a subscriber whose session is clean, or durable."""
