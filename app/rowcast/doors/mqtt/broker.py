@@ -13,12 +13,11 @@ from rowcast.core.bounded import ClearedCache
 from rowcast.core.errors import Error
 from rowcast.core.limits import (
     MATCH_CACHE_TOPICS_MAX,
-    MQTT_CLOSE_SECONDS,
     SESSION_TIMER_SECONDS_MAX,
 )
 from rowcast.core.topics import TopicFilter
 from rowcast.doors.mqtt.client import Client
-from rowcast.doors.mqtt.connections.goodbye import goodbye
+from rowcast.doors.mqtt.connections.goodbye import all_gone, goodbye
 from rowcast.doors.mqtt.connections.guard import LoginThrottle
 from rowcast.doors.mqtt.connections.rejections import Refused, Rejections
 from rowcast.doors.mqtt.connections.timer_wheel import TimerWheel
@@ -368,10 +367,4 @@ class Broker:
             if session.away is not None and session.away.missed:
                 self.keeper.leave(session)
         self.keeper.stop()
-        if not self.clients:
-            return
-        try:  # each client cuts its transport itself when the peer does not take the end
-            async with asyncio.timeout(2 * MQTT_CLOSE_SECONDS):
-                await self._emptied.wait()
-        except TimeoutError:
-            log.warning("%d connections did not end in time", len(self.clients))
+        await all_gone(self.clients, self._emptied)

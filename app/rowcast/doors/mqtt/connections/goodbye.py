@@ -1,11 +1,17 @@
 """What clients are told when their server, or their node, stops (MQTT 5, 4.11)."""
 
+import asyncio
+import logging
+from collections.abc import Sized
 from secrets import randbelow
 
+from rowcast.core.limits import MQTT_CLOSE_SECONDS
 from rowcast.core.overload_limits import GOODBYE_RETRY_MS_MIN, GOODBYE_RETRY_SPREAD_MS
 from rowcast.mqtt.encode import encode
 from rowcast.mqtt.packets import MQTT_5, Disconnect
 from rowcast.mqtt.reasons import Reason
+
+log = logging.getLogger("rowcast.mqtt")
 
 
 def goodbye(server_reference: str) -> tuple[Reason, str, dict[str, object]]:
@@ -33,3 +39,17 @@ def goodbye_bytes(server_reference: str, bytes_max: int, *, problems: bool) -> b
         if not bytes_max or len(frame) <= bytes_max:
             return frame
     return b""
+
+
+async def all_gone(clients: Sized, emptied: asyncio.Event) -> None:
+    """Wait until all clients are gone; ``emptied`` is set when the last one leaves.
+
+    Each cuts its transport itself when the peer does not take the end.
+    """
+    if not clients:
+        return
+    try:
+        async with asyncio.timeout(2 * MQTT_CLOSE_SECONDS):
+            await emptied.wait()
+    except TimeoutError:
+        log.warning("%d connections did not end in time", len(clients))

@@ -10,20 +10,18 @@ packets of the other node, and only those whose CONNECT and CONNACK have passed.
 """
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
 from rowcast.core.errors import Error
 from rowcast.core.limits import MQTT_CLOSE_SECONDS
 from rowcast.doors.mqtt.connections.farewell import Farewell
+from rowcast.doors.mqtt.connections.goodbye import all_gone
 from rowcast.doors.mqtt.connections.guard import LoginThrottle, Refusal
 from rowcast.doors.mqtt.connections.rejections import Refused, Rejections
 from rowcast.doors.mqtt.connections.transport import Receiver, Transport, certificate_of
 from rowcast.mqtt.reasons import Reason
 from rowcast.net.relay import MQTT, Client, ServerSide, certificate_der
-
-log = logging.getLogger("rowcast.mqtt")
 
 OPEN_SECONDS: Final = 10.0
 """How long a client waits for a sequencer: another one takes over in less."""
@@ -80,13 +78,7 @@ class MqttRelay:
         self._emptied.clear()
         for client in list(self.clients):
             client.take_leave()
-        if not self.clients:
-            return
-        try:  # each client cuts its transport itself when the peer does not take the end
-            async with asyncio.timeout(2 * MQTT_CLOSE_SECONDS):
-                await self._emptied.wait()
-        except TimeoutError:
-            log.warning("%d connections did not end in time", len(self.clients))
+        await all_gone(self.clients, self._emptied)
 
 
 class RelayedClient(Receiver):
