@@ -1,6 +1,7 @@
 """Writes of one connection at one topic stay in order, whichever of them a class carries out."""
 
 import asyncio
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -105,6 +106,32 @@ async def test_what_waits_is_answered_when_the_server_stops():
     await turns()
     await room.server.stop()
     assert [Code.BUSY, Code.BUSY] == [outcome.code for outcome in room.outcomes]
+
+
+async def test_a_class_that_suppresses_its_cancellation_does_not_hold_up_the_stop(caplog):
+    """Its writer is answered once, and what waited behind it, too."""
+    go_on = asyncio.Event()
+
+    class Stubborn(Resource):
+        async def put(self, value):
+            while not go_on.is_set():
+                with suppress(asyncio.CancelledError):
+                    await go_on.wait()
+
+    server, outcomes = Server(resources=[("Odd", Stubborn)]), []
+    dispatch = ResourceDispatch(server.kernel, end_seconds=0)
+    server.kernel.steps.remove("resource", server.kernel._resource_dispatch.step)
+    server.kernel._resource_dispatch = dispatch
+    server.kernel.steps.add("resource", dispatch.step)
+    for _ in range(2):
+        server.kernel.submit(Event("Odd/1", PUT, b"{}", None, 1, True), EVE, outcomes.append)
+    await turns(5)
+    await server.stop()
+    assert [Code.BUSY, Code.BUSY] == [outcome.code for outcome in outcomes]
+    assert "the resource at 'Odd/1' suppresses its cancellation" in caplog.text
+    go_on.set()
+    await turns(9)
+    assert 2 == len(outcomes)
 
 
 @pytest.mark.parametrize("bounds", [{"writes_max": 2}, {"bytes_max": 36}])

@@ -220,7 +220,7 @@ class Server(build.Server):
                 session.subscription.close()
         for end in self.ends:
             end()
-        for task in list(self.kernel._resource_dispatch._tasks):
+        for task in list(self.kernel._resource_dispatch._running):
             task.cancel()
         for task in (self.topic_tables._cleaning, self.expiries._task):
             if task is not None:
@@ -237,7 +237,7 @@ class Server(build.Server):
             "backlog": committer.backlog,
             "relieved": committer._relieved,
             "subscriptions": kernel.bus.subscriptions,
-            "tasks": kernel._resource_dispatch._tasks,
+            "tasks": kernel._resource_dispatch._running,
             "clients": self.broker.clients,
             "sessions": len(self.broker.sessions),
             "sessions on disk": self._world.store.states(OWNER),

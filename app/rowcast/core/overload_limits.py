@@ -34,6 +34,10 @@ GOODBYE_RETRY_SPREAD_MS: Final = 10_000
 """Jitter of that delay: ten thousand clients reconnect at a thousand a second."""
 STOP_SECONDS_MAX: Final = 30
 """From the signal to exit, whatever is pending: acknowledged writes are on disk."""
+RESOURCE_END_SECONDS: Final = 1.0
+"""For a resource class to clean up when the server stops: it holds up the rest of the stop."""
+USER_CODE_END_SECONDS: Final = 5.0
+"""For tasks and threads of user code, once all else has stopped: more than a clean-up needs."""
 BACKUP_NICENESS: Final = 10
 """Niceness of a backup, so that the server has priority."""
 LOG_SAME_LINES: Final = 20

@@ -24,13 +24,14 @@ from rowcast.core.errors import Code, Error, stopping
 from rowcast.core.events import DELETE, PATCH, PUT, Event
 from rowcast.core.limits import RESOURCE_WRITES_MAX
 from rowcast.core.memory_limits import RESOURCE_WRITES_BYTES_MAX
+from rowcast.core.overload_limits import RESOURCE_END_SECONDS
 from rowcast.core.tables import Table
 from rowcast.routes.exact_decimals import decoded_exactly
 from rowcast.routes.registry import VERB_OF_KIND, Route
 from rowcast.routes.resource import Resource
 from rowcast.seams.user_code import is_mistake
 from rowcast.store.store import Change
-from rowcast.writes.write import Condition, Outcome, Receipt, Step, Write, resolver
+from rowcast.writes.write import Condition, Done, Outcome, Receipt, Step, Write, resolver
 
 if TYPE_CHECKING:
     from rowcast.kernel.kernel import Kernel
@@ -63,10 +64,13 @@ class ResourceDispatch:
         kernel: "Kernel",
         writes_max: int = RESOURCE_WRITES_MAX,
         bytes_max: int = RESOURCE_WRITES_BYTES_MAX,
+        end_seconds: float = RESOURCE_END_SECONDS,
     ) -> None:
         self._kernel = kernel
         self._writes_max, self._bytes_max = writes_max, bytes_max
-        self._tasks: set[asyncio.Task[Outcome | None]] = set()
+        self._end_seconds = end_seconds
+        self._running: dict[asyncio.Task[Outcome | None], tuple[str, Done]] = {}
+        """The topic of each write that is not done, and what to call with its outcome."""
         self._lanes: dict[Key, Lane] = {}
         self._in_turn = WeakValueDictionary[str, asyncio.Lock]()
         """One for each topic with writes that ask whether there is a row; held until it is made."""
@@ -120,7 +124,7 @@ class ResourceDispatch:
         done, size = write.done, len(write.event.payload)
 
         def ended(task: asyncio.Task[Outcome | None]) -> None:
-            self._tasks.discard(task)
+            answered = self._running.pop(task, None) is None
             if lane is not None:
                 lane.writes, lane.size = lane.writes - 1, lane.size - size
                 if lane.last is task:
@@ -131,13 +135,13 @@ class ResourceDispatch:
                 outcome = _failed("a write", key[1], failure)
             else:
                 outcome = task.result()
-            if outcome is not None:
+            if outcome is not None and not answered:
                 done(outcome)
 
         task = asyncio.get_running_loop().create_task(_in_turn(key, earlier, call))
         if lane is not None:
             lane.last = task
-        self._tasks.add(task)
+        self._running[task] = key[1], done
         task.add_done_callback(ended)
 
     async def _go_on(self, write: Write) -> Outcome | None:
@@ -161,10 +165,20 @@ class ResourceDispatch:
         return caller
 
     async def stop(self) -> None:
-        """Cancel running writes."""
-        for task in list(self._tasks):
+        """Cancel running writes, and answer those that suppress it: nobody waits for them.
+
+        They end with the process.
+        """
+        running = list(self._running)
+        for task in running:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if running:
+            await asyncio.wait(running, timeout=self._end_seconds)
+        for task in running:
+            if (write := self._running.pop(task, None)) is not None:
+                topic, done = write
+                log.error("the resource at %r suppresses its cancellation", topic)
+                done(stopping())
 
     async def _carry_out(self, route: Route, write: Write) -> Outcome:
         """Call the class's verb, and report what it did."""
