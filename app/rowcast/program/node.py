@@ -40,8 +40,8 @@ from rowcast.program.config import Config, variable
 from rowcast.program.engines import EngineOfNode
 from rowcast.program.main import Application
 from rowcast.program.membership_mark import locked, mark
-from rowcast.program.operations import cut, end, hear_signals
-from rowcast.program.process import run
+from rowcast.program.operations import end, hear_signals
+from rowcast.program.process import cut, run
 from rowcast.program.settings.cluster import beside
 from rowcast.program.standing_by import StandingBy
 from rowcast.program.systemd import service_manager

@@ -4,12 +4,9 @@ The components do not know each other.
 """
 
 import asyncio
-import contextlib
 import logging
-import os
 import signal
-import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Final
 
 from rowcast.core.overload_limits import STOP_SECONDS_MAX
@@ -18,13 +15,12 @@ from rowcast.journal.applier_process import ProcessApplying
 from rowcast.journal.journaled_store import JournaledStore
 from rowcast.kernel.kernel import Kernel
 from rowcast.program.doors import Doors
+from rowcast.program.process import cut
 from rowcast.routes.figure_rows import Facts, listed_rows
 
 log = logging.getLogger("rowcast")
 
 APPLIER: Final = "$SYS/applier"
-EXIT_CUT: Final = 1
-"""The exit code of a server that did not stop in time."""
 
 
 def make_ready(readiness: Readiness, kernel: Kernel, doors: Doors) -> None:
@@ -107,11 +103,3 @@ async def end(stop: Coroutine[object, object, None], again: asyncio.Event) -> No
     why = "asked twice" if again.is_set() else f"not done within {STOP_SECONDS_MAX} s"
     log.error("stopping at once: %s", why)
     cut()
-
-
-def cut(leave: Callable[[int], object] = os._exit) -> None:
-    """Exit the process immediately."""
-    logging.shutdown()
-    with contextlib.suppress(OSError, ValueError):
-        sys.stderr.flush()
-    leave(EXIT_CUT)

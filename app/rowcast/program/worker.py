@@ -29,7 +29,7 @@ from rowcast.program.collector import Collector
 from rowcast.program.config import Config
 from rowcast.program.following import Following, without_topics
 from rowcast.program.operations import end
-from rowcast.program.process import loop_factory, prepare
+from rowcast.program.process import prepare, run_loop
 from rowcast.program.workers import HEARTBEAT, READY, Ports
 from rowcast.schema import Schema, parse_schema
 from rowcast.store.sqlite import SqlStore
@@ -124,8 +124,7 @@ def main(orders: int, answers: int) -> None:
         config, ports, place, node, schema = pickle.load(order)  # noqa: S301 - of our own parent
     prepare(config)
     try:
-        with asyncio.Runner(loop_factory=loop_factory()) as runner:
-            runner.run(_run(partial(Worker, config, ports, Path(place), node, schema), answers))
+        run_loop(_run(partial(Worker, config, ports, Path(place), node, schema), answers))
     except Error as error:
         log.error("a worker cannot start: %s", error.full)  # noqa: TRY400 - the sentence is all
         sys.exit(1)
