@@ -113,6 +113,15 @@ def test_a_directory_that_is_made_is_told(tmp_path):
         assert told == (f"{tmp_path / folder} was not there, and is made" in result.stderr)
 
 
+def test_users_of_a_directory_that_is_not_there_cannot_be_listed(tmp_path):
+    """L10: a misspelt one would look as if there were no users."""
+    (tmp_path / "file").touch()
+    for name, said in (("typo", "there is no such directory"), ("file", "is a file")):
+        result = run("list", "--data", str(tmp_path / name))
+        assert 1 == result.exit_code
+        assert said in str(result.exception)
+
+
 def test_users_are_listed_and_removed(path):
     empty = run("list")
     assert ("", "data/users.json has no users\n") == (empty.stdout, empty.stderr)

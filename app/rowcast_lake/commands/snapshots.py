@@ -4,25 +4,26 @@ They read the data directory themselves, whether or not a server is running.
 """
 
 import json
-import math
 import os
 import sys
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from rowcast.core.errors import Code, Error
 from rowcast.core.places import check_local, is_object_store
-from rowcast.core.snapshot_limits import SNAPSHOT_NICENESS, SNAPSHOT_PROGRESS_SECONDS
+from rowcast.core.snapshot_limits import SNAPSHOT_NICENESS
 from rowcast.program.commands.options import (
     ConfigOption,
     DataOption,
     JsonOption,
     SchemaOption,
     SetOption,
+    check_directory,
     join_settings,
     print_row,
 )
@@ -31,6 +32,7 @@ from rowcast.program.settings.snapshots import SnapshotSettings, seconds_of
 from rowcast_lake.commands.audiences import members_of
 from rowcast_lake.commands.digests import TablesOption, UrlsOption, digests
 from rowcast_lake.commands.needs import need_pyarrow, schema_text
+from rowcast_lake.commands.progress import row_progress
 
 if TYPE_CHECKING:
     from rowcast_lake.snapshots.export import Order, Snapshot
@@ -44,6 +46,8 @@ snapshots = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
 )
+
+NONE_YET: Final = "no snapshot yet; make one with `rowcast export`"
 
 OutOption = Annotated[
     str | None,
@@ -111,7 +115,7 @@ def export(
         members.access,
         catalogs=chosen.snapshots.catalogs,
     )
-    teller = _teller() if json_lines else None
+    teller = row_progress() if json_lines else None
     if changes:
         _export_changes(order, chosen.snapshots, teller)
         return
@@ -188,26 +192,23 @@ def _complain(text: str) -> None:
     print(text, file=sys.stderr)
 
 
-def _teller() -> Callable[[str, int, int], None]:
-    """Return a progress callback that prints at most a few times a second."""
-    said_at = -math.inf
-
-    def tell(table: str, rows: int, total: int) -> None:
-        nonlocal said_at
-        now = time.monotonic()
-        if now - said_at >= SNAPSHOT_PROGRESS_SECONDS:
-            said_at = now
-            print(json.dumps({"table": table, "rows": rows, "of": total}), flush=True)
-
-    return tell
-
-
 def _directory(chosen: Config, out: str | None) -> "Directory":
     from rowcast_lake.snapshots.shelves import directory_of  # noqa: PLC0415
 
     if out is not None and not is_object_store(out):
         check_local(out, "--out")
+        if Path(out).is_file():
+            check_directory(Path(out), "--out")
     return directory_of(out or chosen.snapshots.place(chosen.data))
+
+
+def _existing(config: Path | None, data: Path | None, out: str | None) -> "Directory":
+    """Return the directory of snapshots, of a command that only reads what is there."""
+    check_directory(data, "--data")
+    directory = _directory(join_settings(config, {"data": data}), out)
+    if out is not None and not is_object_store(out):
+        check_directory(Path(out), "--out")
+    return directory
 
 
 @snapshots.command(name="list")
@@ -227,7 +228,7 @@ def list_snapshots(
     from rowcast_lake.snapshots.manifest import read_manifest  # noqa: PLC0415
     from rowcast_lake.snapshots.shelves import shelf_of  # noqa: PLC0415
 
-    shelf = shelf_of(_directory(join_settings(config, {"data": data}), out))
+    shelf = shelf_of(_existing(config, data, out))
     newest, damaged = shelf.newest(), list[str]()
     for name in shelf.names():
         try:
@@ -237,7 +238,7 @@ def list_snapshots(
             continue
         _tell_listed(shelf.directory / name, found, newest=name == newest, as_json=as_json)
     if newest is None:
-        print("no snapshot yet; make one with `rowcast export`", file=sys.stderr)
+        _complain(NONE_YET)
     if damaged:
         raise Error(Code.INVALID, "\n".join(damaged))
 
@@ -288,8 +289,11 @@ def verify(
     from rowcast_lake.snapshots.shelves import shelf_of  # noqa: PLC0415
     from rowcast_lake.snapshots.verify import verify as check  # noqa: PLC0415
 
-    shelf = shelf_of(_directory(join_settings(config, {"data": data}), out))
-    for name in names or shelf.names():
+    shelf = shelf_of(_existing(config, data, out))
+    found_names = names or shelf.names()
+    if not found_names:
+        _complain(NONE_YET)
+    for name in found_names:
         with shelf.pin(name) as place:
             found = check(place)
         count = f"{found.rows:,} rows of {len(found.tables)} tables"
@@ -310,7 +314,7 @@ def remove(
     need_pyarrow()
     from rowcast_lake.snapshots.shelves import shelf_of  # noqa: PLC0415
 
-    shelf_of(_directory(join_settings(config, {"data": data}), out)).remove(name)
+    shelf_of(_existing(config, data, out)).remove(name)
 
 
 @snapshots.command()
@@ -329,7 +333,7 @@ def prove(
     from rowcast_lake.snapshots.fold import differences  # noqa: PLC0415
     from rowcast_lake.snapshots.shelves import catalogue_of, shelf_of  # noqa: PLC0415
 
-    directory = _directory(join_settings(config, {"data": data}), out)
+    directory = _existing(config, data, out)
     places = [shelf_of(directory).place(name).name for name in (first, last)]
     if places[0] == places[1]:
         print(
@@ -365,7 +369,7 @@ def digest(
     need_pyarrow()
     from rowcast_lake.snapshots.shelves import shelf_of  # noqa: PLC0415
 
-    shelf = shelf_of(_directory(join_settings(config, {"data": data}), out))
+    shelf = shelf_of(_existing(config, data, out))
     with shelf.pin(name) as place:
         digests(place, config, data, schema, url or [], table or [])
 
@@ -382,8 +386,8 @@ def compact(config: ConfigOption = None, data: DataOption = None, out: OutOption
     need_pyarrow()
     from rowcast_lake.snapshots.compaction import compact as put_together  # noqa: PLC0415
 
-    chosen, apart = join_settings(config, {"data": data}), list[str]()
-    kept, directory = seconds_of(chosen.snapshots.keep_small), _directory(chosen, out)
+    directory, apart = _existing(config, data, out), list[str]()
+    kept = seconds_of(join_settings(config, {"data": data}).snapshots.keep_small)
     merge = partial(put_together, everything=True, keep_small_seconds=kept, tell=apart.append)
     for page in merge(directory):
         print(f"{page.place}  {page.manifest.rows:,} events, {page.manifest.bytes:,} bytes")

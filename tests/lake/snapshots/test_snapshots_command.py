@@ -101,6 +101,32 @@ def test_what_cannot_be_is_said(world, words, said):
         run(world, *words)
 
 
+@pytest.mark.parametrize("option", ["--data", "--out"])
+@pytest.mark.parametrize(
+    "words", [["list"], ["verify"], ["compact"], ["remove", "newest"], ["digest"], ["prove", "1"]]
+)
+def test_a_directory_that_is_not_there_is_no_empty_one(tmp_path, words, option):
+    """S12: a misspelt one would look as if nothing had been exported."""
+    (tmp_path / "file").touch()
+    for name, said in (("typo", "there is no such directory"), ("file", "is a file")):
+        asked = ["snapshots", *words, option, str(tmp_path / name)]
+        with pytest.raises(Error, match=said):
+            raise CliRunner().invoke(command, asked).exception
+
+
+def test_an_export_to_a_file_is_refused(world):
+    (world.path / "file").touch()
+    with pytest.raises(Error, match=r"--out .*/file is a file; name a directory"):
+        run(world, "export", "--out", str(world.path / "file"))
+
+
+@pytest.mark.parametrize("word", ["list", "verify"])
+def test_that_there_is_no_snapshot_is_said(world, word):
+    """By a command that would print nothing, too."""
+    done = CliRunner().invoke(command, ["snapshots", word, "--data", str(world.path)])
+    assert "no snapshot yet; make one with `rowcast export`\n" == done.stderr
+
+
 def test_a_snapshot_is_not_proved_by_itself(world):
     """S6, M2: without a later one there is nothing to prove, and that is said."""
     world.put("Dog", "1", {"name": "Rex"})

@@ -41,6 +41,19 @@ def join_settings(
     return load_config(file, None, given)
 
 
+def check_directory(place: Path | None, option: str) -> None:
+    """Raise NOT_FOUND for a directory that an option names and that is not there.
+
+    INVALID if it is a file. A misspelt directory of a command that reads would look like an empty
+    one.
+    """
+    if place is None or place.is_dir():
+        return
+    if place.exists():
+        raise Error(Code.INVALID, f"{option} {place} is a file; name a directory")
+    raise Error(Code.NOT_FOUND, f"{option} {place}: there is no such directory; name another")
+
+
 def print_row(fields: Mapping[str, object]) -> None:
     """Print one item of a list as a line of JSON (NDJSON), for programs."""
     print(json.dumps(fields, ensure_ascii=False, separators=(",", ":")))

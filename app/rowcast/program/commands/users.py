@@ -26,7 +26,13 @@ from rowcast.core.authentication_limits import PASSWORD_BYTES_MAX
 from rowcast.core.callers import NONE, Grants
 from rowcast.core.errors import Code, Error
 from rowcast.core.topics import WILDCARDS
-from rowcast.program.commands.options import ConfigOption, DataOption, JsonOption, print_row
+from rowcast.program.commands.options import (
+    ConfigOption,
+    DataOption,
+    JsonOption,
+    check_directory,
+    print_row,
+)
 from rowcast.program.config import load_config
 
 user = typer.Typer(
@@ -164,6 +170,7 @@ def list_users(
 
     Example: rowcast user list
     """
+    check_directory(data, "--data")
     path = _path(config, data, file)
     known = read_users(path).users.values() if path.exists() else ()
     if not known:
