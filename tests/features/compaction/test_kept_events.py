@@ -17,7 +17,7 @@ from rowcast.features.compaction.compacted_reads import CompactedTables
 from rowcast.features.compaction.event_keys import EventKeys
 from rowcast.features.compaction.facts import Place, place_change, place_of
 from rowcast.features.compaction.feature import CompactionBounds, LogCompaction
-from rowcast.features.compaction.kept_events import KeptBounds, KeptEvents, Passing
+from rowcast.features.compaction.kept_events import KeptBounds, KeptEvents, TrimmedEvent
 from rowcast.features.retention.retention import Retention, RetentionSettings
 from rowcast.journal.applying import InlineApplying
 from rowcast.journal.follower_store import FollowerStore
@@ -254,7 +254,7 @@ async def test_e16_the_oldest_go_where_too_many_or_too_large_ones_would_stay(tmp
 
 def test_no_more_bytes_stay_than_their_bound():
     kept = KeptEvents(KeptBounds(9, 10))
-    kept.note([Passing(n, str(n), PUT, 0, str(n), b"1234") for n in (1, 2, 3)], 0)
+    kept.note([TrimmedEvent(n, str(n), PUT, 0, str(n), b"1234") for n in (1, 2, 3)], 0)
     assert (["1"], ["2", "3"]) == (kept.forget(0, 0), list(kept.known))
     assert [] == kept.forget(0, 0)
 

@@ -10,7 +10,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.events import CURRENT, DELETE, GAP, MESSAGE, PUT
 from rowcast.core.topics import TopicFilter
 from rowcast.features.compaction.feature import CompactionBounds, LogCompaction
-from rowcast.features.compaction.tombstones import Noted, Tombstones
+from rowcast.features.compaction.tombstones import Tombstones, TrimmedVersion
 from rowcast.features.retention.retention import Retention, RetentionSettings
 from rowcast.store.older_rows import OldestRoom
 from rowcast.store.sqlite import SqlStore
@@ -25,7 +25,7 @@ ALL = TopicFilter("Note/#")
 
 def events(*kinds):
     """Return events of records that are named by the kinds' second letter."""
-    return [Noted(n + 1, it[1], {"+": PUT, "-": DELETE, "!": MESSAGE}[it[0]], n)
+    return [TrimmedVersion(n + 1, it[1], {"+": PUT, "-": DELETE, "!": MESSAGE}[it[0]], n)
             for n, it in enumerate(kinds)]  # fmt: skip
 
 

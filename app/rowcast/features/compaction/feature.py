@@ -37,8 +37,8 @@ from rowcast.features.compaction.facts import (
     tombstone_change,
     tombstones_of,
 )
-from rowcast.features.compaction.kept_events import KeptBounds, KeptEvents, Passing
-from rowcast.features.compaction.tombstones import Noted, Tombstone, Tombstones
+from rowcast.features.compaction.kept_events import KeptBounds, KeptEvents, TrimmedEvent
+from rowcast.features.compaction.tombstones import Tombstone, Tombstones, TrimmedVersion
 from rowcast.journal.journaled_store import JournaledStore
 from rowcast.kernel.kernel import Kernel
 from rowcast.seams.seams import Facts
@@ -154,8 +154,8 @@ class LogCompaction(CompactedTables):
         ]
         for event, key, value in sorted(found, key=lambda item: item[0].seq):
             record_id = local_id(beyond.table, event.topic)
-            passing = Passing(event.seq, record_id, event.kind, event.expires_at, key, value)
-            beyond.kept.add(passing, noted_at(value))
+            trimmed = TrimmedEvent(event.seq, record_id, event.kind, event.expires_at, key, value)
+            beyond.kept.add(trimmed, noted_at(value))
 
     # -- before a trim -----------------------------------------------------------------------------
 
@@ -167,11 +167,11 @@ class LogCompaction(CompactedTables):
         beyond = self._beyond.get(source.name) if isinstance(source, Table) else None
         if beyond is None:
             return None
-        found, passing = await self._oldest(beyond, keep, now_seconds)
+        found, trimmed = await self._oldest(beyond, keep, now_seconds)
         table, count = beyond.table, 0 if found is None else found.beyond
         changed = beyond.tombstones.note(_noted(found), now_seconds)
         gone = beyond.tombstones.forget(now_seconds - table.tombstone_seconds)
-        beyond.unsaved |= beyond.kept.note(passing, now_seconds)
+        beyond.unsaved |= beyond.kept.note(trimmed, now_seconds)
         old = beyond.kept.forget(now_seconds, now_seconds - table.tombstone_seconds)
         beyond.unsaved |= dict.fromkeys(old)
         if count or gone or beyond.unsaved:
@@ -184,23 +184,23 @@ class LogCompaction(CompactedTables):
 
     async def _oldest(
         self, beyond: _Beyond, keep: Keep, now_seconds: float
-    ) -> tuple[Oldest | None, list[Passing]]:
+    ) -> tuple[Oldest | None, list[TrimmedEvent]]:
         """Return the oldest rows of a part, and those that may stay, as they are kept."""
         store, table, bounds = self._store, beyond.table, self._bounds
         step = bounds.kept_step if table.kept_by else bounds.step
 
-        def passing(row: Row) -> Passing:
+        def trimmed(row: Row) -> TrimmedEvent:
             event = event_of(table, row)
             record_id = cast("str", row[2])
             key, value = beyond.keys.key(event, record_id), b""
             if key is not None and len(event.payload) <= bounds.event_bytes:
                 value = kept_value(row, now_seconds)
-            return Passing(event.seq, record_id, event.kind, event.expires_at, key, value)
+            return TrimmedEvent(event.seq, record_id, event.kind, event.expires_at, key, value)
 
-        def read() -> tuple[Oldest | None, list[Passing]]:
+        def read() -> tuple[Oldest | None, list[TrimmedEvent]]:
             found = store.oldest_beyond(table, keep, now_seconds, step)
             rows = found.rows if found is not None and table.kept_by else []
-            return found, [passing(row) for row in rows]
+            return found, [trimmed(row) for row in rows]
 
         return await self._kernel.reader.ask(lambda _: read())
 
@@ -229,9 +229,11 @@ class LogCompaction(CompactedTables):
         return error
 
 
-def _noted(found: Oldest | None) -> list[Noted]:
+def _noted(found: Oldest | None) -> list[TrimmedVersion]:
     rows = [] if found is None else found.rows
     return [
-        Noted(cast("int", row[0]), cast("str", row[2]), cast("str", row[3]), cast("int", row[4]))
+        TrimmedVersion(
+            cast("int", row[0]), cast("str", row[2]), cast("str", row[3]), cast("int", row[4])
+        )
         for row in rows
     ]

@@ -13,7 +13,7 @@ from rowcast.core.events import DELETE
 
 
 @dataclass(frozen=True, slots=True)
-class Passing:
+class TrimmedEvent:
     """An event that is about to be trimmed."""
 
     seq: int
@@ -64,7 +64,7 @@ class KeptEvents:
         for known in (self.known, self._of_record, self._deletions):
             known.clear()
 
-    def add(self, event: Passing, now_seconds: float) -> None:
+    def add(self, event: TrimmedEvent, now_seconds: float) -> None:
         """Keep an event, whose number is greater than all before."""
         key = event.key or ""
         self.known[key] = _Kept(event.seq, event.record_id, len(event.value), event.expires_at)
@@ -75,7 +75,7 @@ class KeptEvents:
         if event.expires_at:
             self._soonest = min(self._soonest, event.expires_at)
 
-    def note(self, events: Iterable[Passing], now_seconds: float) -> dict[str, bytes | None]:
+    def note(self, events: Iterable[TrimmedEvent], now_seconds: float) -> dict[str, bytes | None]:
         """Note events in order; return what is kept anew, by key, and None for what has gone."""
         changed: dict[str, bytes | None] = {}
         for event in events:

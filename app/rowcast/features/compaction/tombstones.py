@@ -13,7 +13,7 @@ from typing import NamedTuple
 from rowcast.core.events import DELETE, MESSAGE
 
 
-class Noted(NamedTuple):
+class TrimmedVersion(NamedTuple):
     """An event that is about to be trimmed."""
 
     seq: int
@@ -49,7 +49,9 @@ class Tombstones:
         self.since = self.upto = position
         self.known.clear()
 
-    def note(self, events: Iterable[Noted], now_seconds: float) -> dict[str, Tombstone | None]:
+    def note(
+        self, events: Iterable[TrimmedVersion], now_seconds: float
+    ) -> dict[str, Tombstone | None]:
         """Note events in order; return the changed tombstones, None for those that are gone."""
         changed: dict[str, Tombstone | None] = {}
         for event in events:
