@@ -15,7 +15,7 @@ from rowcast.core.durable_stream_limits import (
 from rowcast.core.errors import Code, Error
 from rowcast.core.topic_tables import branch_of
 from rowcast.features.durable_streams.appends import OWNER, Append
-from rowcast.features.durable_streams.stream import Mark
+from rowcast.features.durable_streams.stream import ProducerNumber
 from rowcast.store.store import Keep
 
 
@@ -213,10 +213,10 @@ async def test_a_fork_may_begin_after_more_messages_than_one_read_has():
     start = streams.offset(streams.get("s/1").tail)
     for message in messages:
         await streams.append("s/1", Append((message,)), ANN)
-    wish = replace(NUMBERS, source="s/1", fork_offset=start, fork_sub=7)
-    fork, _ = await create(streams, "s/2", wish)
+    options = replace(NUMBERS, source="s/1", fork_offset=start, fork_sub=7)
+    fork, _ = await create(streams, "s/2", options)
     assert room.store.read(fork.tail - 1, 1)[0].payload == messages[6]
-    beyond = create(streams, "s/3", replace(wish, fork_sub=10))
+    beyond = create(streams, "s/3", replace(options, fork_sub=10))
     with pytest.raises(Error, match="beyond the 9 messages"):
         await beyond
 
@@ -228,10 +228,10 @@ async def test_the_producers_of_all_streams_are_bounded(monkeypatch):
     stream.producers = {f"p{n}": (0, 0) for n in range(500)}
     many = DURABLE_PRODUCERS_ALL_MAX // 100
     monkeypatch.setattr(type(streams._streams), "__len__", lambda _: many)
-    await streams.append("s/1", Append((b"x",), Mark("new", 0, 0)), ANN)
+    await streams.append("s/1", Append((b"x",), ProducerNumber("new", 0, 0)), ANN)
     assert 100 == len(stream.producers)
     monkeypatch.setattr(type(streams._streams), "__len__", lambda _: 10**9)
-    await streams.append("s/1", Append((b"x",), Mark("newer", 0, 0)), ANN)
+    await streams.append("s/1", Append((b"x",), ProducerNumber("newer", 0, 0)), ANN)
     assert [*stream.producers][-2:] == ["new", "newer"]
     assert DURABLE_PRODUCERS_LEAST == len(stream.producers)
     _, again = open_room(room.store)

@@ -16,12 +16,12 @@ from rowcast.features.durable_streams.offsets import offset_of
 from rowcast.features.durable_streams.producers import Refusal
 from rowcast.features.durable_streams.reading import read_part
 from rowcast.features.durable_streams.settings import DurableStreamsSection
-from rowcast.features.durable_streams.stream import Mark, Wish
+from rowcast.features.durable_streams.stream import Options, ProducerNumber
 from rowcast.features.durable_streams.streams import DurableStreams
 from rowcast.features.undeclared_topics.topic_tables import TopicSettings
 
-TEXT = Wish("text/plain")
-NUMBERS = Wish("application/json")
+TEXT = Options("text/plain")
+NUMBERS = Options("application/json")
 STRANGER = Caller("eve", NONE, "http")
 
 
@@ -34,8 +34,8 @@ def open_room(store=None, **limits):
     return room, streams
 
 
-async def create(streams, topic, wish=TEXT, caller=ANN, ends=None, content=()):
-    return await streams.create(topic, wish, ends, Append(content), caller)
+async def create(streams, topic, options=TEXT, caller=ANN, ends=None, content=()):
+    return await streams.create(topic, options, ends, Append(content), caller)
 
 
 async def refused(work):
@@ -94,7 +94,7 @@ def some_append(rng, count):
     messages = tuple(b"%d.%d" % (count, n) for n in range(rng.randint(0, 3)))
     mark = None
     if rng.random() < 0.7:
-        mark = Mark(rng.choice("pq"), rng.randint(0, 2), rng.randint(0, 4))
+        mark = ProducerNumber(rng.choice("pq"), rng.randint(0, 2), rng.randint(0, 4))
     return Append(messages, mark, closes=not messages or rng.random() < 0.02)
 
 
@@ -143,8 +143,8 @@ async def test_v7_a_fork_is_a_part_of_its_source_and_what_is_appended(seed):
         source = rng.choice(sorted(whole))
         begin = offset_of(room.kernel, 0)
         within = rng.randint(0, len(whole[source]))
-        wish = Wish("", source=source, fork_offset=begin, fork_sub=within)
-        await create(streams, f"f/{number}", wish)
+        options = Options("", source=source, fork_offset=begin, fork_sub=within)
+        await create(streams, f"f/{number}", options)
         whole[f"f/{number}"] = whole[source][:within]
         if rng.random() < 0.3:
             gone = rng.choice(sorted(whole))
@@ -194,7 +194,7 @@ async def test_v7_producers_of_a_stream_are_bounded():
     room, streams = open_room()
     stream, _ = await create(streams, "s/1")
     stream.producers = {f"p{n}": (0, 0) for n in range(DURABLE_PRODUCERS_MAX)}
-    await streams.append("s/1", Append((b"x",), Mark("new", 0, 0)), ANN)
+    await streams.append("s/1", Append((b"x",), ProducerNumber("new", 0, 0)), ANN)
     assert DURABLE_PRODUCERS_MAX == len(stream.producers)
     assert "p0" not in stream.producers
     _, again = open_room(room.store)
@@ -208,9 +208,9 @@ async def test_v7_who_may_not_write_creates_appends_and_deletes_nothing():
     await create(streams, "s/1")
     assert Code.DENIED == await refused(streams.append("s/1", Append((b"x",)), STRANGER))
     assert Code.DENIED == await refused(streams.delete("s/1", STRANGER))
-    wish = replace(TEXT, source="s/1")
+    options = replace(TEXT, source="s/1")
     writer = Caller("eve", replace(NONE, write=True), "http")
-    assert Code.DENIED == await refused(create(streams, "s/2", wish, caller=writer))
+    assert Code.DENIED == await refused(create(streams, "s/2", options, caller=writer))
 
 
 async def test_v7_a_time_to_live_is_prolonged_by_use_and_ends_the_stream():
@@ -243,8 +243,8 @@ async def test_v7_an_offset_of_another_log_is_told_apart():
     room, streams = open_room()
     await create(streams, "s/1", content=(b"x",))
     other = offset_of(room.kernel, 1)[:17] + f"{1:016d}"
-    wish = replace(TEXT, source="s/1", fork_offset=other)
-    assert Code.INVALID == await refused(create(streams, "s/2", wish))
+    options = replace(TEXT, source="s/1", fork_offset=other)
+    assert Code.INVALID == await refused(create(streams, "s/2", options))
 
 
 async def test_a_stream_that_is_being_created_does_not_expire():
@@ -258,6 +258,6 @@ async def test_a_stream_that_is_being_created_does_not_expire():
         await write(*what)
 
     streams._write = swept
-    await create(streams, "chat/1", Wish("text/plain", ttl=60))
-    assert streams.get("chat/1").wish.ttl == 60
+    await create(streams, "chat/1", Options("text/plain", ttl=60))
+    assert streams.get("chat/1").options.ttl == 60
     await room.stop()

@@ -19,14 +19,14 @@ from rowcast.doors.durable_streams.filters import FilterSource
 from rowcast.doors.durable_streams.headers import (
     mark_of,
     messages_of,
+    options_of,
     seq_of,
     type_of,
-    wish_of,
 )
 from rowcast.doors.durable_streams.reads import Reads, StreamSource
 from rowcast.features.durable_streams.appends import Append, Appended
 from rowcast.features.durable_streams.producers import Refusal
-from rowcast.features.durable_streams.stream import Mark, Stream, media_type
+from rowcast.features.durable_streams.stream import ProducerNumber, Stream, media_type
 from rowcast.features.durable_streams.streams import DurableStreams
 from rowcast.kernel.kernel import Kernel
 
@@ -84,16 +84,16 @@ class DurableStreamsDoor:
 
     async def _put(self, request: Request) -> Answer:
         self._check_writable(request)
-        wish, ends = wish_of(request)
+        options, ends = options_of(request)
         self._kernel.rights.check_write(request.name, request.caller, MESSAGE)
         body, caller = await self._received(request)
-        kind = wish.content_type
-        if not kind and wish.source:
-            self._kernel.authorise_read(wish.source, caller)
-            kind = self._streams.get(wish.source).wish.content_type
+        kind = options.content_type
+        if not kind and options.source:
+            self._kernel.authorise_read(options.source, caller)
+            kind = self._streams.get(options.source).options.content_type
         content = Append(self._content(kind, body) if body else ())
-        stream, is_new = await self._streams.create(request.name, wish, ends, content, caller)
-        headers = {"Content-Type": stream.wish.content_type, **self._place(stream)}
+        stream, is_new = await self._streams.create(request.name, options, ends, content, caller)
+        headers = {"Content-Type": stream.options.content_type, **self._place(stream)}
         if is_new:
             headers["Location"] = request.url
         return Answer(201 if is_new else 200, headers)
@@ -122,10 +122,12 @@ class DurableStreamsDoor:
 
     def _checked(self, stream: Stream, body: bytes, kind: str) -> tuple[bytes, ...]:
         if not kind:
-            raise Error(Code.INVALID, f"Content-Type is missing; it is {stream.wish.content_type}")
-        if media_type(kind) != media_type(stream.wish.content_type):
+            raise Error(
+                Code.INVALID, f"Content-Type is missing; it is {stream.options.content_type}"
+            )
+        if media_type(kind) != media_type(stream.options.content_type):
             headers = self._streams.closed_headers(stream) if stream.closed else {}
-            words = f"the stream {stream.topic!r} is of {stream.wish.content_type}, not {kind}"
+            words = f"the stream {stream.topic!r} is of {stream.options.content_type}, not {kind}"
             raise Refusal(Error(Code.CONFLICT, words), headers)
         messages = self._content(kind, body)
         if not messages:
@@ -183,7 +185,7 @@ class DurableStreamsDoor:
         return headers | ({"Stream-Closed": "true"} if stream.closed else {})
 
 
-def _numbers(mark: Mark | None, done: Appended) -> dict[str, str]:
+def _numbers(mark: ProducerNumber | None, done: Appended) -> dict[str, str]:
     if mark is None:
         return {}
     return {"Producer-Epoch": str(mark.epoch), "Producer-Seq": str(done.number)}

@@ -1,4 +1,4 @@
-"""The headers of the protocol, parsed: wishes for a stream, appends, producers."""
+"""The headers of the protocol, parsed: options for a stream, appends, producers."""
 
 import json
 import re
@@ -16,7 +16,7 @@ from rowcast.core.durable_stream_limits import (
 from rowcast.core.errors import Code, Error
 from rowcast.core.limits import HTTP_BATCH_RECORDS_MAX
 from rowcast.doors.durable_streams.exchange import ROOT, Request
-from rowcast.features.durable_streams.stream import Mark, Wish
+from rowcast.features.durable_streams.stream import Options, ProducerNumber
 
 _NUMBER: Final = re.compile("0|[1-9][0-9]{0,15}", re.ASCII)
 _TIME: Final = re.compile(
@@ -27,8 +27,8 @@ _SPACE: Final = re.compile(r"[ \t\r\n]*")
 _DECODER: Final = json.JSONDecoder()
 
 
-def wish_of(request: Request) -> tuple[Wish, float | None]:
-    """Return the wish of a PUT, and the time of Stream-Expires-At. Raises INVALID."""
+def options_of(request: Request) -> tuple[Options, float | None]:
+    """Return the options of a PUT, and the time of Stream-Expires-At. Raises INVALID."""
     ttl, expires_at = request.header("Stream-TTL"), request.header("Stream-Expires-At")
     if ttl is not None and expires_at is not None:
         raise Error(Code.INVALID, "Stream-TTL and Stream-Expires-At exclude each other; send one")
@@ -41,7 +41,7 @@ def wish_of(request: Request) -> tuple[Wish, float | None]:
     within = 0 if sub is None else number_of("Stream-Fork-Sub-Offset", sub, DURABLE_NUMBER_MAX)
     if within and offset is None:
         raise Error(Code.INVALID, "Stream-Fork-Sub-Offset is within Stream-Fork-Offset; add that")
-    wish = Wish(
+    options = Options(
         content_type=type_of(request),
         ttl=seconds,
         expires_at=expires_at or "",
@@ -50,7 +50,7 @@ def wish_of(request: Request) -> tuple[Wish, float | None]:
         fork_offset=offset or "",
         fork_sub=within,
     )
-    return wish, ends
+    return options, ends
 
 
 def type_of(request: Request) -> str:
@@ -75,7 +75,7 @@ def _source(path: str) -> str:
     return name.lstrip("/").removeprefix(ROOT)
 
 
-def mark_of(request: Request) -> Mark | None:
+def mark_of(request: Request) -> ProducerNumber | None:
     """Return the number of an append; None where it has none. Raises INVALID."""
     names = ("Producer-Id", "Producer-Epoch", "Producer-Seq")
     given = [request.header(name) for name in names]
@@ -86,7 +86,7 @@ def mark_of(request: Request) -> Mark | None:
     name, epoch, number = map(str, given)
     if len(name) > DURABLE_HEADER_CHARS_MAX:
         raise Error(Code.INVALID, f"Producer-Id has at most {DURABLE_HEADER_CHARS_MAX} characters")
-    return Mark(
+    return ProducerNumber(
         name,
         number_of("Producer-Epoch", epoch, DURABLE_NUMBER_MAX),
         number_of("Producer-Seq", number, DURABLE_NUMBER_MAX),

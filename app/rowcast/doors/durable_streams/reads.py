@@ -44,7 +44,7 @@ class StreamSource:
         self.stream = stream
         self._caller = request.caller
         self.life = stream.life
-        self.content_type = stream.wish.content_type
+        self.content_type = stream.options.content_type
         self.is_json = stream.is_json
         self.beginning = stream.beginning
         self.in_characters = False
@@ -69,11 +69,11 @@ class StreamSource:
 
     def facts(self) -> dict[str, str]:
         """Return further headers about it."""
-        wish, found = self.stream.wish, dict[str, str]()
-        if wish.ttl is not None:
-            found["Stream-TTL"] = str(wish.ttl)
-        if wish.expires_at:
-            found["Stream-Expires-At"] = wish.expires_at
+        options, found = self.stream.options, dict[str, str]()
+        if options.ttl is not None:
+            found["Stream-TTL"] = str(options.ttl)
+        if options.expires_at:
+            found["Stream-Expires-At"] = options.expires_at
         if self.closed:
             found["Stream-Closed"] = "true"
         return found

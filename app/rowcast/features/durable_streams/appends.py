@@ -6,7 +6,7 @@ from typing import Final
 
 from rowcast.core.durable_stream_limits import DURABLE_PRODUCERS_MAX
 from rowcast.core.facts import Change
-from rowcast.features.durable_streams.stream import Mark, Stream
+from rowcast.features.durable_streams.stream import ProducerNumber, Stream
 
 OWNER: Final = "stream/"
 """The prefix of owners of the facts of streams, followed by the topic."""
@@ -20,7 +20,7 @@ class Append:
     """What is appended: messages, or bytes as one; none only to close the stream."""
 
     messages: Sequence[bytes] = ()
-    mark: Mark | None = None
+    mark: ProducerNumber | None = None
     seq: str = ""
     closes: bool = False
     producers_max: int = DURABLE_PRODUCERS_MAX

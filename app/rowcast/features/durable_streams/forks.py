@@ -13,9 +13,9 @@ from rowcast.core.errors import Code, Error
 from rowcast.features.durable_streams.offsets import position_of
 from rowcast.features.durable_streams.reading import read_part
 from rowcast.features.durable_streams.stream import (
+    Options,
     Segment,
     Stream,
-    Wish,
     default_type,
     media_type,
 )
@@ -28,57 +28,63 @@ class Plan:
 
     kernel: Kernel
     topic: str
-    wish: Wish
+    options: Options
     ends: float | None
     caller: Caller
 
     def new(self) -> Stream:
         """Return an empty stream."""
-        wish = replace(self.wish, content_type=self.wish.content_type or default_type(None))
+        options = replace(
+            self.options, content_type=self.options.content_type or default_type(None)
+        )
         here = self.kernel.committer.announced
-        return Stream(self.topic, _life(), wish, self.caller.user, here, here, self.ends)
+        return Stream(self.topic, _life(), options, self.caller.user, here, here, self.ends)
 
     async def forked(self, source: Stream) -> tuple[Stream, bytes]:
         """Return a fork of a stream, and the bytes that it begins with. Raises CONFLICT, INVALID.
 
         What it does not ask for is as in its source.
         """
-        wish, ends, has = self.wish, self.ends, source.wish
+        options, ends, has = self.options, self.ends, source.options
         if source.deleted:
-            raise Error(Code.CONFLICT, f"the stream {wish.source!r} was deleted; fork another one")
-        if wish.content_type and media_type(wish.content_type) != media_type(has.content_type):
+            raise Error(
+                Code.CONFLICT, f"the stream {options.source!r} was deleted; fork another one"
+            )
+        if options.content_type and media_type(options.content_type) != media_type(
+            has.content_type
+        ):
             raise Error(
                 Code.CONFLICT,
-                f"the stream {wish.source!r} is of {has.content_type}, not {wish.content_type}; "
-                "leave Content-Type out",
+                f"the stream {options.source!r} is of {has.content_type}, not "
+                f"{options.content_type}; leave Content-Type out",
             )
-        wish = replace(wish, content_type=wish.content_type or has.content_type)
-        if wish.ttl is None and not wish.expires_at:
-            wish, ends = replace(wish, ttl=has.ttl, expires_at=has.expires_at), source.ends
+        options = replace(options, content_type=options.content_type or has.content_type)
+        if options.ttl is None and not options.expires_at:
+            options, ends = replace(options, ttl=has.ttl, expires_at=has.expires_at), source.ends
         until, prefix = await self._point(source)
         here, user = self.kernel.committer.announced, self.caller.user
         parts = _parts(source, until)
         return Stream(
-            self.topic, _life(), wish, user, here, until, ends, source.life, parts
+            self.topic, _life(), options, user, here, until, ends, source.life, parts
         ), prefix
 
     async def _point(self, source: Stream) -> tuple[int, bytes]:
         """Return up to where a fork has its source, and a part of the message after that."""
-        wish = self.wish
-        if not wish.fork_offset:
+        options = self.options
+        if not options.fork_offset:
             return source.tail, b""
         position = max(source.beginning, self._position(source))
-        if not wish.fork_sub:
+        if not options.fork_sub:
             return position, b""
         if source.is_json:
-            return await self._after_messages(source, position, wish.fork_sub), b""
+            return await self._after_messages(source, position, options.fork_sub), b""
         part = await read_part(self.kernel, source, position, self.caller, 1)
         size = len(part.events[0].payload) if part.events else 0
-        if wish.fork_sub > size:
+        if options.fork_sub > size:
             raise _beyond(size, "bytes")
-        if wish.fork_sub == size:
+        if options.fork_sub == size:
             return part.events[0].seq, b""
-        return position, part.events[0].payload[: wish.fork_sub]
+        return position, part.events[0].payload[: options.fork_sub]
 
     async def _after_messages(self, source: Stream, position: int, count: int) -> int:
         """Return the position after so many messages; they may be more than one read has."""
@@ -94,7 +100,7 @@ class Plan:
 
     def _position(self, source: Stream) -> int:
         try:
-            position = position_of(self.kernel, self.wish.fork_offset)
+            position = position_of(self.kernel, self.options.fork_offset)
         except Error as error:
             raise Error(Code.INVALID, f"Stream-Fork-Offset: {error.message}") from error
         if position > source.tail:

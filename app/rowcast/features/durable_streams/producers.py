@@ -8,7 +8,7 @@ and here a gap is refused, and a stream that is created anew knows no producer.
 from dataclasses import dataclass, field
 
 from rowcast.core.errors import Code, Error
-from rowcast.features.durable_streams.stream import Mark, Stream
+from rowcast.features.durable_streams.stream import ProducerNumber, Stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class Refusal(Exception):  # noqa: N818 - it is the answer to an append, with wh
     headers: dict[str, str] = field(default_factory=dict)
 
 
-def is_repeat(stream: Stream, mark: Mark) -> bool:
+def is_repeat(stream: Stream, mark: ProducerNumber) -> bool:
     """Whether an append was done before; raises Refusal for a wrong epoch or number."""
     known = stream.producers.get(mark.producer)
     name = f"the producer {mark.producer[:80]!r}"

@@ -31,7 +31,7 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class ProducerNumber:
     """The number of an append: of its producer, in an epoch."""
 
     producer: str
@@ -44,8 +44,8 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """How a stream is wished; two wishes for the same stream are equal."""
+class Options:
+    """The options a stream is created with; a repeated PUT of the same stream has equal ones."""
 
     content_type: str
     ttl: int | None = None
@@ -65,18 +65,18 @@ class Stream:
 
     topic: str
     life: str
-    wish: Wish
+    options: Options
     user: str
     start: int
     tail: int
     """The position of its last event; that of its beginning while it is empty."""
     ends: float | None = None
-    """The time given by ``Wish.expires_at``, in seconds since 1970 (UTC)."""
+    """The time given by ``Options.expires_at``, in seconds since 1970 (UTC)."""
     parent: str = ""
     """The life that it is forked from."""
     inherited: tuple[Segment, ...] = ()
     closed: bool = False
-    closed_by: Mark | None = None
+    closed_by: ProducerNumber | None = None
     seq: str = ""
     """The greatest Stream-Seq of an append."""
     deleted: bool = False
@@ -95,7 +95,7 @@ class Stream:
     @property
     def is_json(self) -> bool:
         """Whether it is a stream of messages, and not of bytes."""
-        return media_type(self.wish.content_type) == JSON
+        return media_type(self.options.content_type) == JSON
 
     @property
     def segments(self) -> tuple[Segment, ...]:
@@ -117,7 +117,7 @@ class Stream:
 
     def deadline(self) -> float | None:
         """Return when it ends, in seconds since 1970 (UTC); None: never."""
-        return self.ends if self.wish.ttl is None else self.touched + self.wish.ttl
+        return self.ends if self.options.ttl is None else self.touched + self.options.ttl
 
     def tell(self) -> None:
         """Wake all that wait for more."""
@@ -129,7 +129,7 @@ class Stream:
         by = self.closed_by
         fields: dict[str, object] = {
             "life": self.life,
-            "wish": _fields(self.wish),
+            "wish": _fields(self.options),  # the name in stored facts
             "user": self.user,
             "start": self.start,
             "tail": self.tail,
@@ -145,17 +145,17 @@ class Stream:
         return json_text.text(fields | changed)
 
 
-def _fields(item: Wish | Segment | Mark) -> dict[str, object]:
+def _fields(item: Options | Segment | ProducerNumber) -> dict[str, object]:
     return {name: getattr(item, name) for name in item.__dataclass_fields__}
 
 
 def unpacked(topic: str, value: bytes, now: float) -> Stream:
     """Restore a stream. A time to live begins anew, because reads are not stored."""
     fields = orjson.loads(value)
-    fields["wish"] = Wish(**fields["wish"])
+    fields["options"] = Options(**fields.pop("wish"))
     fields["inherited"] = tuple(Segment(**item) for item in fields["inherited"])
     by = fields["closed_by"]
-    fields["closed_by"] = Mark(**by) if by else None
+    fields["closed_by"] = ProducerNumber(**by) if by else None
     return Stream(topic, touched=now, **fields)
 
 
@@ -164,6 +164,6 @@ def media_type(content_type: str) -> str:
     return content_type.partition(";")[0].strip().lower()
 
 
-def default_type(known: Wish | None) -> str:
+def default_type(known: Options | None) -> str:
     """Return the content type where none is asked for: that of a fork, or of bytes."""
     return known.content_type if known is not None and known.source else BYTES

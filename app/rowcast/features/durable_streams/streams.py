@@ -36,8 +36,8 @@ from rowcast.features.durable_streams.offsets import offset_of
 from rowcast.features.durable_streams.producers import Refusal, is_repeat
 from rowcast.features.durable_streams.stream import (
     MARK,
+    Options,
     Stream,
-    Wish,
     default_type,
     media_type,
     unpacked,
@@ -112,31 +112,31 @@ class DurableStreams:
     # -- creating ----------------------------------------------------------------------------------
 
     async def create(
-        self, topic: str, wish: Wish, ends: float | None, content: Append, caller: Caller
+        self, topic: str, options: Options, ends: float | None, content: Append, caller: Caller
     ) -> tuple[Stream, bool]:
         """Return the stream at a topic, and whether it was created now.
 
-        ``wish.content_type`` may be empty: that of its source, or of bytes. Raises CONFLICT where
-        there is another one, NOT_FOUND for a missing source, INVALID, DENIED, BUSY.
+        ``options.content_type`` may be empty: that of its source, or of bytes. Raises CONFLICT
+        where there is another one, NOT_FOUND for a missing source, INVALID, DENIED, BUSY.
         """
         self.kernel.rights.check_write(topic, caller, MESSAGE)
         known = self.find(topic)
         if known is not None:
-            return await self._stored(self._same(known, wish)), False
+            return await self._stored(self._same(known, options)), False
         self._check_room(caller)
-        stream, prefix = await self._planned(Plan(self.kernel, topic, wish, ends, caller))
+        stream, prefix = await self._planned(Plan(self.kernel, topic, options, ends, caller))
         if prefix and content.messages and not stream.is_json:
             content = replace(content, messages=(prefix, *content.messages))
         elif prefix:
             content = replace(content, messages=(prefix,))
         if self._streams.get(topic) is not None:  # another request was faster
-            return await self._stored(self._same(self.get(topic), wish)), False
+            return await self._stored(self._same(self.get(topic), options)), False
         self._check_source(stream)
         self._streams.add(stream)
         self.touch(stream)  # before anything is waited for: its time to live begins
         try:
             async with stream.turn:
-                await self._write(stream, replace(content, closes=wish.closed), caller)
+                await self._write(stream, replace(content, closes=options.closed), caller)
         except BaseException:
             if self._streams.has(stream):
                 self._streams.remove(stream)
@@ -154,15 +154,15 @@ class DurableStreams:
             f"the stream {known.topic!r} has ended, or could not be stored; create it again",
         )
 
-    def _same(self, known: Stream, wish: Wish) -> Stream:
+    def _same(self, known: Stream, options: Options) -> Stream:
         if known.deleted:
             raise Error(
                 Code.CONFLICT,
                 f"the stream {known.topic!r} was deleted and is kept for its forks; delete them, "
                 "or take another name",
             )
-        has = known.wish
-        wanted = replace(wish, content_type=wish.content_type or default_type(has))
+        has = known.options
+        wanted = replace(options, content_type=options.content_type or default_type(has))
         if wanted.source and wanted.ttl is None and not wanted.expires_at:
             wanted = replace(wanted, ttl=has.ttl, expires_at=has.expires_at)
         if _compared(wanted) != _compared(has):
@@ -175,9 +175,9 @@ class DurableStreams:
 
     def _check_source(self, stream: Stream) -> None:
         """Raise NOT_FOUND when the source of a fork has ended while the fork was planned."""
-        source = self._streams.get(stream.wish.source) if stream.parent else None
+        source = self._streams.get(stream.options.source) if stream.parent else None
         if stream.parent and (source is None or source.deleted or source.life != stream.parent):
-            raise Error(Code.NOT_FOUND, f"the stream {stream.wish.source!r} has ended meanwhile")
+            raise Error(Code.NOT_FOUND, f"the stream {stream.options.source!r} has ended meanwhile")
 
     def _check_room(self, caller: Caller) -> None:
         mine = self._streams.of_user(caller.user)
@@ -193,12 +193,13 @@ class DurableStreams:
 
     async def _planned(self, plan: Plan) -> tuple[Stream, bytes]:
         """Return a new stream, and the bytes that it begins with."""
-        if not plan.wish.source:
+        name = plan.options.source
+        if not name:
             return plan.new(), b""
-        self.kernel.authorise_read(plan.wish.source, plan.caller)
-        source = self.find(plan.wish.source)
+        self.kernel.authorise_read(name, plan.caller)
+        source = self.find(name)
         if source is None:
-            raise Error(Code.NOT_FOUND, f"there is no stream at {plan.wish.source!r} to fork from")
+            raise Error(Code.NOT_FOUND, f"there is no stream to fork from at {name!r}")
         return await plan.forked(await self._stored(source))
 
     def offset(self, position: int) -> str:
@@ -367,8 +368,8 @@ def _changes(stream: Stream, ending: Sequence[Stream]) -> list[Change]:
     return [Change(OWNER + item.topic, "", None) for item in ending]
 
 
-def _compared(wish: Wish) -> Wish:
-    return replace(wish, content_type=media_type(wish.content_type))
+def _compared(options: Options) -> Options:
+    return replace(options, content_type=media_type(options.content_type))
 
 
 def _deleted(topic: str) -> Error:
@@ -381,7 +382,7 @@ def _closed(topic: str) -> Error:
 
 def _events(stream: Stream, messages: Sequence[bytes], name: str, caller: Caller) -> list[Event]:
     """Return the events of an append, each with its place in it."""
-    count, kind = len(messages), stream.wish.content_type
+    count, kind = len(messages), stream.options.content_type
     client = caller.client_id or caller.user
     return [
         Event(
