@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from rowcast.cluster.messages import ROWS_WANTED, unpack
-from rowcast.cluster.remote_rows import RowAnswers, RowsElsewhere
+from rowcast.cluster.remote_rows import RemoteRows, RowAnswers
 from rowcast.core.errors import Code, Error
 
 PATH = "$SYS/things"
@@ -36,17 +36,17 @@ class World:
     def __init__(self, rows, silent=(), seconds=60.0):
         self.ended, self.links = [], {}
         self.all = SimpleNamespace(connected=lambda: self.links, on_rows=None)
-        self.elsewhere = RowsElsewhere(self.all, "a", seconds)
+        self.elsewhere = RemoteRows(self.all, "a", seconds)
         for node, names in rows.items():
             follower = SimpleNamespace(tell=self._answer)
             follower.answers = RowAnswers(
                 follower, {PATH: lambda name, names=names: Kind(name, self.ended, names)}
             )
-            tell = (lambda _: None) if node in silent else self._asker(follower)
+            tell = (lambda _: None) if node in silent else self._read_caller(follower)
             self.links[node] = SimpleNamespace(tell=tell)
 
     @staticmethod
-    def _asker(follower):
+    def _read_caller(follower):
         def tell(message):
             kind, content = unpack(message)
             assert kind == ROWS_WANTED

@@ -15,7 +15,7 @@ from serving import until
 EPOCH = "0123abcd"
 
 
-class Taker:
+class CopyTarget:
     """A connection that notes what it is sent; it is full after so many messages."""
 
     def __init__(self, room=1 << 30):
@@ -42,18 +42,18 @@ def database(tmp_path):
 
 @pytest.mark.heavy
 async def test_what_was_sent_is_what_comes(tmp_path, database):
-    copies, taker = TableCopies(database), Taker()
-    copies.begin(taker)
-    await until(lambda: taker.sent and unpack(taker.sent[-1])[0] == COPY_END)
-    target = tmp_path / "target.db"
-    receiver, asked = CopyReceiver(target), []
+    copies, target = TableCopies(database), CopyTarget()
+    copies.begin(target)
+    await until(lambda: target.sent and unpack(target.sent[-1])[0] == COPY_END)
+    copy = tmp_path / "target.db"
+    receiver, asked = CopyReceiver(copy), []
     receiver.ask(asked.append)
     assert [unpack(message) for message in asked] == [(COPY, None)]
-    for message in taker.sent:
+    for message in target.sent:
         receiver.received(message)
     await receiver.done
-    assert inspect_tables(f"sqlite:///{target}") == inspect_tables(f"sqlite:///{database}")
-    assert target.stat().st_mode & 0o777 == 0o600
+    assert inspect_tables(f"sqlite:///{copy}") == inspect_tables(f"sqlite:///{database}")
+    assert copy.stat().st_mode & 0o777 == 0o600
     assert not database.with_name(database.name + SUFFIX).exists()
     receiver.lost()  # after its end it is nothing
 
@@ -61,27 +61,27 @@ async def test_what_was_sent_is_what_comes(tmp_path, database):
 async def test_it_waits_for_room_and_ends_with_the_connection(tmp_path, monkeypatch):
     file = tmp_path / "large"
     file.write_bytes(bytes(5 * PART_BYTES))
-    taker, copies = Taker(room=2), TableCopies(file)
-    sending = asyncio.create_task(copies._send_file(taker, file))
-    await until(lambda: len(taker.sent) == 2)
-    taker.room = 4
-    taker.on_room()
-    await until(lambda: len(taker.sent) == 4)
-    taker.is_open = False
-    taker.on_room()
+    target, copies = CopyTarget(room=2), TableCopies(file)
+    sending = asyncio.create_task(copies._send_file(target, file))
+    await until(lambda: len(target.sent) == 2)
+    target.room = 4
+    target.on_room()
+    await until(lambda: len(target.sent) == 4)
+    target.is_open = False
+    target.on_room()
     await sending
-    assert len(taker.sent) == 4
+    assert len(target.sent) == 4
 
 
 async def test_tables_that_cannot_be_copied_are_told(tmp_path):
     file = tmp_path / "rowcast.db"
     file.write_bytes(b"no database")
-    copies, taker = TableCopies(file), Taker()
-    copies.begin(taker)
-    await until(lambda: taker.sent)
+    copies, target = TableCopies(file), CopyTarget()
+    copies.begin(target)
+    await until(lambda: target.sent)
     receiver = CopyReceiver(tmp_path / "target.db")
     receiver.ask(lambda message: None)
-    receiver.received(taker.sent[0])
+    receiver.received(target.sent[0])
     with pytest.raises(Error, match="the tables cannot be copied"):
         await receiver.done
     assert not (tmp_path / "target.db").exists()

@@ -33,7 +33,7 @@ NOTHING_OVER: Final = 0.0
 
 
 class Elsewhere(Protocol):
-    """The part of ``RowsElsewhere`` that is used here."""
+    """The part of ``RemoteRows`` that is used here."""
 
     async def of(self, node: str, path: str, name: str) -> Mapping[str, dict[str, object]]:
         """Return a row of a node."""

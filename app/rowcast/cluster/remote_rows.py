@@ -26,7 +26,7 @@ ANSWER_SECONDS: Final = 2.0
 """For the answer of one process; a list goes on without the rows of one that is silent."""
 
 
-class RowsElsewhere:
+class RemoteRows:
     """All processes that follow this one, which is called ``node``."""
 
     def __init__(

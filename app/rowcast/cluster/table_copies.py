@@ -24,7 +24,7 @@ PART_BYTES: Final = 1024 * 1024
 SUFFIX: Final = ".copy"
 
 
-class Taker(Protocol):
+class CopyTarget(Protocol):
     """The connection of a node that gets a copy."""
 
     full: bool
@@ -48,35 +48,35 @@ class TableCopies:
         self._one = asyncio.Lock()
         self._sending: set[asyncio.Task[None]] = set()
 
-    def begin(self, taker: Taker) -> None:
+    def begin(self, target: CopyTarget) -> None:
         """Have a copy made and sent."""
-        task = asyncio.get_running_loop().create_task(self._send(taker), name="table-copy")
+        task = asyncio.get_running_loop().create_task(self._send(target), name="table-copy")
         self._sending.add(task)
         task.add_done_callback(self._sending.discard)
 
-    async def _send(self, taker: Taker) -> None:
+    async def _send(self, target: CopyTarget) -> None:
         file = self._database.with_name(self._database.name + SUFFIX)
         async with self._one:
             try:
                 await asyncio.to_thread(_copy, self._database, file)
                 log.info("a node without tables gets a copy of %d bytes", file.stat().st_size)
-                await self._send_file(taker, file)
+                await self._send_file(target, file)
             except (Error, OSError) as error:
                 log.warning("a node did not get a copy of the tables: %s", error)
-                taker.send(pack(REFUSED, f"the tables cannot be copied: {error}"))
+                target.send(pack(REFUSED, f"the tables cannot be copied: {error}"))
             finally:
                 file.unlink(missing_ok=True)
 
-    async def _send_file(self, taker: Taker, file: Path) -> None:
+    async def _send_file(self, target: CopyTarget, file: Path) -> None:
         digest = hashlib.sha256()
         with await asyncio.to_thread(file.open, "rb") as opened:
             while part := await asyncio.to_thread(opened.read, PART_BYTES):
-                await _room(taker)
-                if not taker.is_open:
+                await _room(target)
+                if not target.is_open:
                     return
                 digest.update(part)
-                taker.send(pack(COPY_PART, part))
-        taker.send(pack(COPY_END, digest.digest()))
+                target.send(pack(COPY_PART, part))
+        target.send(pack(COPY_END, digest.digest()))
 
     async def stop(self) -> None:
         """End what is being sent."""
@@ -91,10 +91,10 @@ def _copy(database: Path, file: Path) -> None:
     copy_database(database, file)
 
 
-async def _room(taker: Taker) -> None:
-    while taker.full and taker.is_open:
+async def _room(target: CopyTarget) -> None:
+    while target.full and target.is_open:
         free = asyncio.Event()
-        taker.on_room = free.set
+        target.on_room = free.set
         await free.wait()
 
 

@@ -21,7 +21,7 @@ from rowcast.cluster.forwarding import ForwardingCommitter
 from rowcast.cluster.frames import Frames
 from rowcast.cluster.lease_keeper import Holder, LeaseKeeper
 from rowcast.cluster.ports import SequencerPort, follow
-from rowcast.cluster.remote_rows import RowsElsewhere
+from rowcast.cluster.remote_rows import RemoteRows
 from rowcast.cluster.sequencer_links import SequencerLinks
 from rowcast.cluster.sequencing import SequencingCommitter
 from rowcast.cluster.table_copies import TableCopies
@@ -186,7 +186,7 @@ class SequencerNode(Application):
         await self._list_nodes(kernel)
         copies = TableCopies(file_of(self.config.database_url))
         self._closing.push_async_callback(copies.stop)
-        elsewhere = RowsElsewhere(self.links, member.node)
+        elsewhere = RemoteRows(self.links, member.node)
         self.doors.list_streams_of(elsewhere)
         self._ask_clocks(elsewhere)
         self.links.on_copy = copies.begin
@@ -195,7 +195,7 @@ class SequencerNode(Application):
         self._closing.callback(port.stop)
         await port.start(*member.place)
 
-    def _ask_clocks(self, elsewhere: RowsElsewhere) -> None:
+    def _ask_clocks(self, elsewhere: RemoteRows) -> None:
         asking = Background()
         self._closing.push_async_callback(asking.stop)
         asking.run(self._clocks.ask(elsewhere, self.links.connected))

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from rowcast.cluster.followed_filters import FilterSender
 from rowcast.cluster.messages import pack_applied
-from rowcast.cluster.remote_rows import RowsElsewhere
+from rowcast.cluster.remote_rows import RemoteRows
 from rowcast.cluster.sequencer_links import SequencerLinks
 from rowcast.cluster.sequencing import SequencingCommitter
 from rowcast.cluster.sockets import SequencerSocket
@@ -123,7 +123,7 @@ class Workers:
         ``doors`` serve what they pass on.
         """
         self._socket.on_relay = doors.relayed
-        doors.list_streams_of(RowsElsewhere(self._links, "server"))
+        doors.list_streams_of(RemoteRows(self._links, "server"))
         config, shared = self._config, self._config.workers
         mqtt = None
         http = self._keep(config.http.host, shared.http_port, "workers.http_port")
