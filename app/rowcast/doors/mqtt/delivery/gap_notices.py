@@ -12,7 +12,7 @@ from rowcast.codecs import JSON, encode
 from rowcast.core.events import COMMIT, CURRENT, MESSAGE, RESET, Event
 from rowcast.doors.mqtt.delivery.delivery_format import DeliveryFormat, Frame
 from rowcast.doors.mqtt.delivery.inflight import begin_flight
-from rowcast.doors.mqtt.delivery.mark import Mark
+from rowcast.doors.mqtt.delivery.notice_frame import NoticeFrame
 from rowcast.doors.mqtt.delivery.outgoing import Outgoing
 from rowcast.doors.mqtt.delivery.sent import CompactInflight
 from rowcast.doors.mqtt.sessions.session import Session
@@ -92,7 +92,7 @@ def _send_mark(
     if is_large(client, head + tail):
         client.deliveries.dropped_large += 1
     else:
-        frames.append(Mark(head + tail))
+        frames.append(NoticeFrame(head + tail))
 
 
 def send_replayed(
@@ -108,7 +108,7 @@ def send_replayed(
         client.deliveries.dropped_large += 1
     elif frame:
         client.traffic.sent(1, len(original.payload))
-        frames.append(Mark(frame))
+        frames.append(NoticeFrame(frame))
     return False
 
 
@@ -159,7 +159,7 @@ def _send(
         client.deliveries.dropped_large += 1
         return False
     if not qos:
-        frame = Mark(head + tail)
+        frame = NoticeFrame(head + tail)
         frame.gap = gap
         frames.append(frame)
         return False

@@ -7,7 +7,7 @@ lost.
 
 from collections.abc import Iterable
 
-from rowcast.doors.mqtt.delivery.mark import Mark
+from rowcast.doors.mqtt.delivery.notice_frame import NoticeFrame
 from rowcast.doors.mqtt.sessions.session import Session
 from rowcast.kernel.kernel import Kernel
 from rowcast.subscriptions.gaps import Gap, GapCause, together
@@ -25,7 +25,7 @@ def close(session: Session, subscription: Subscription, frames: Iterable[bytes])
     session.gaps.owed += session.gaps.told() + subscription.unreported_gaps()
     unwritten = Gap(GapCause.AWAY)
     for frame in frames:
-        if isinstance(frame, Mark):
+        if isinstance(frame, NoticeFrame):
             session.gaps.owed += [frame.gap] if frame.gap is not None else []
         elif frame[0] & _KIND_AND_QOS == _PUBLISH_QOS_0:
             unwritten.count = (unwritten.count or 0) + 1

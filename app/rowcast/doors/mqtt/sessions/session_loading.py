@@ -58,7 +58,7 @@ def read_sessions(deliveries: Deliveries, exclusives: Exclusives, facts: Facts) 
     return sessions
 
 
-def read_wills(facts: Facts) -> list[wills.Due]:
+def read_wills(facts: Facts) -> list[wills.DueWill]:
     """Return the wills of facts, the oldest first."""
     found = []
     for owner, name, value in facts:

@@ -22,7 +22,7 @@ from rowcast.doors.mqtt.packets.messages import DOOR, event_of_will
 from rowcast.kernel.kernel import Kernel
 from rowcast.mqtt.packets import Will
 from rowcast.store.store import Change
-from rowcast.writes.write import Outcome, Unawaited
+from rowcast.writes.write import FireAndForget, Outcome
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -33,7 +33,7 @@ WILLS = "will/"
 """The prefix of owners of wills."""
 
 
-class Due(NamedTuple):
+class DueWill(NamedTuple):
     """A will to publish, independent of its session."""
 
     client_id: str
@@ -53,7 +53,7 @@ class Wills:
     ) -> None:
         self._kernel = kernel
         self._loop = loop
-        self.refused = Unawaited(refused)
+        self.refused = FireAndForget(refused)
         self.last = 0
         """The number of the last will."""
         self.sent = 0
@@ -85,14 +85,14 @@ class Wills:
         will, caller, number = session.will, session.will_caller, session.will_number
         session.will, session.will_caller, session.will_number = None, None, 0
         if will is not None and caller is not None:
-            self.publish_due(Due(session.client_id, number, will, caller))
+            self.publish_due(DueWill(session.client_id, number, will, caller))
 
-    def publish_due(self, due: Due) -> None:
+    def publish_due(self, due: DueWill) -> None:
         """Publish a will now."""
         self.sent += 1
         self._submit(due)
 
-    def _submit(self, due: Due) -> None:
+    def _submit(self, due: DueWill) -> None:
         """Publish a will; if the disk refuses, again soon: it is due, whoever comes back."""
         gone = _removal(due.client_id, due.number)
 
@@ -181,10 +181,10 @@ def _facts(will: Will, caller: Caller) -> dict[str, object]:
     }
 
 
-def restored(client_id: str, number: int, facts: dict[str, Any]) -> Due:
+def restored(client_id: str, number: int, facts: dict[str, Any]) -> DueWill:
     """Restore a will from its fact."""
     properties = facts["properties"]
     if properties and "user_property" in properties:
         properties["user_property"] = tuple(map(tuple, properties["user_property"]))
     will = Will(facts["topic"], facts["payload"], facts["qos"], facts["retain"], properties)
-    return Due(client_id, number, will, caller_of(facts, DOOR, client_id))
+    return DueWill(client_id, number, will, caller_of(facts, DOOR, client_id))

@@ -3,7 +3,7 @@
 from rowcast.subscriptions.gaps import Gap
 
 
-class Mark(bytes):
+class NoticeFrame(bytes):
     """The frame of a notice; ``gap`` is its content, to be repeated if the frame is lost."""
 
     gap: Gap | None = None
