@@ -12,7 +12,14 @@ from rowcast.core.conditions import Condition, Operator
 from rowcast.core.errors import Code, Error
 from rowcast.core.queries import Query
 from rowcast.core.read_limits import READ_SLICE_SECONDS, READ_WAITING_MAX
-from rowcast.reads.read_queue import Asker, ReadLane, ReadQueue, asked_by, asker_now, turn_of
+from rowcast.reads.read_queue import (
+    ReadCaller,
+    ReadLane,
+    ReadQueue,
+    current_read_caller,
+    reads_of,
+    turn_of,
+)
 
 KEYED, INDEXED, SEARCH, SCAN = ReadLane
 
@@ -34,11 +41,11 @@ class Reads:
     def meter(self):
         return lambda: 0.0
 
-    def ask(self, name, lane=SEARCH, asker=None):
+    def ask(self, name, lane=SEARCH, read_caller=None):
         """Ask for a read."""
 
         async def read():
-            with asked_by(asker or Asker()):
+            with reads_of(read_caller or ReadCaller()):
                 return await self.queue.read(lambda: name, lane)
 
         self.tasks[name] = asyncio.ensure_future(read())
@@ -74,9 +81,9 @@ class Reads:
         await turns(10)
 
 
-async def asked(reads, names, lane=SEARCH, asker=None):
+async def asked(reads, names, lane=SEARCH, read_caller=None):
     for name in names:
-        reads.ask(name, lane, asker)
+        reads.ask(name, lane, read_caller)
     await reads.round()
 
 
@@ -170,8 +177,8 @@ async def test_p1_scans_have_only_their_threads():
 async def test_p1_callers_take_turns_however_much_each_asks():
     reads = Reads(threads=1)
     await asked(reads, ["first"])
-    await asked(reads, ["a1", "a2", "a3"], asker=Asker("ann"))
-    await asked(reads, ["b1"], asker=Asker("ben"))
+    await asked(reads, ["a1", "a2", "a3"], read_caller=ReadCaller("ann"))
+    await asked(reads, ["b1"], read_caller=ReadCaller("ben"))
     begun = []
     while reads.under_way:
         begun += reads.under_way
@@ -195,8 +202,8 @@ def test_p1_a_user_has_turns_by_name_and_a_stranger_by_address(one, other, same)
 async def test_p1_what_waits_for_one_caller_is_bounded():
     reads = Reads(threads=1)
     await asked(reads, ["first"])
-    await asked(reads, range(READ_WAITING_MAX + 1), asker=Asker("ann"))
-    await asked(reads, ["b"], asker=Asker("ben"))
+    await asked(reads, range(READ_WAITING_MAX + 1), read_caller=ReadCaller("ann"))
+    await asked(reads, ["b"], read_caller=ReadCaller("ben"))
     with pytest.raises(Error, match="wait for their turn") as caught:
         reads.tasks[READ_WAITING_MAX].result()
     assert Code.BUSY is caught.value.code
@@ -207,9 +214,9 @@ async def test_p1_what_waits_for_one_caller_is_bounded():
 
 
 async def test_p1_a_query_whose_time_is_over_is_ended_and_says_what_to_do():
-    reads, asker = Reads(), Asker("ann", 30)
-    await asked(reads, "a", asker=asker)
-    reads.queue.look(asker.until)
+    reads, read_caller = Reads(), ReadCaller("ann", 30)
+    await asked(reads, "a", read_caller=read_caller)
+    reads.queue.look(read_caller.until)
     await reads.round()
     with pytest.raises(Error, match=r"took 30 s.*@indexed.*narrow.*store\.query_timeout") as caught:
         reads.tasks["a"].result()
@@ -220,10 +227,10 @@ async def test_p1_a_query_whose_time_is_over_is_ended_and_says_what_to_do():
 
 
 async def test_p1_a_query_that_waited_in_vain_says_so():
-    reads, asker = Reads(threads=1), Asker("ann", 30)
+    reads, read_caller = Reads(threads=1), ReadCaller("ann", 30)
     await asked(reads, ["first"])
-    await asked(reads, "a", asker=asker)
-    reads.queue.look(asker.until)
+    await asked(reads, "a", read_caller=read_caller)
+    reads.queue.look(read_caller.until)
     await reads.round()
     with pytest.raises(Error, match=r"waited 30 s for others"):
         reads.tasks["a"].result()
@@ -231,15 +238,15 @@ async def test_p1_a_query_that_waited_in_vain_says_so():
 
 
 async def test_p1_one_time_is_for_all_reads_of_an_answer_until_it_is_renewed():
-    reads, asker = Reads(), Asker("ann", 30)
-    await asked(reads, "a", asker=asker)
+    reads, read_caller = Reads(), ReadCaller("ann", 30)
+    await asked(reads, "a", read_caller=read_caller)
     await reads.finish("a")
-    asker.until = asyncio.get_running_loop().time() - 1
-    await asked(reads, "b", asker=asker)
+    read_caller.until = asyncio.get_running_loop().time() - 1
+    await asked(reads, "b", read_caller=read_caller)
     assert "took 30 s" in str(reads.tasks["b"].exception())
-    with asked_by(asker):
-        asker_now().renew()
-    await asked(reads, "c", asker=asker)
+    with reads_of(read_caller):
+        current_read_caller().renew()
+    await asked(reads, "c", read_caller=read_caller)
     assert ["c"] == reads.under_way
 
 
@@ -316,9 +323,9 @@ async def test_p1_nothing_is_looked_at_while_nothing_is_read():
 
 async def test_p1_the_end_of_a_query_is_logged_with_whose_it_was(caplog):
     caplog.set_level(logging.WARNING, "rowcast.reads")
-    reads, asker = Reads(), Asker("ann", 30)
-    await asked(reads, "a", asker=asker)
-    reads.queue.look(asker.until)
+    reads, read_caller = Reads(), ReadCaller("ann", 30)
+    await asked(reads, "a", read_caller=read_caller)
+    reads.queue.look(read_caller.until)
     assert "a read of ann was ended" in caplog.text
 
 
@@ -380,10 +387,14 @@ async def test_p1_a_query_is_its_callers_and_has_the_set_time_until_it_is_answer
 
     async def outlives():
         await later.wait()
-        return asker_now().seconds
+        return current_read_caller().seconds
 
-    with queue.asking(ANN) as asker:
+    with queue.attributed_to(ANN) as read_caller:
         task = asyncio.ensure_future(outlives())
-        assert ("ann", 7, asker) == (asker.name, asker.seconds, asker_now())
+        assert ("ann", 7, read_caller) == (
+            read_caller.name,
+            read_caller.seconds,
+            current_read_caller(),
+        )
     later.set()
-    assert (0, "") == (await task, asker_now().name)
+    assert (0, "") == (await task, current_read_caller().name)

@@ -26,7 +26,7 @@ from rowcast.core.query_write_limits import (
 )
 from rowcast.core.tables import Table
 from rowcast.core.values import parse_id
-from rowcast.reads.read_queue import asker_now
+from rowcast.reads.read_queue import current_read_caller
 from rowcast.rows.transcoder import Transcoder
 from rowcast.seams.visibility import Visibility
 from rowcast.store.store import Page
@@ -148,7 +148,7 @@ class QueryWrites:
             if not page.after or len(topics) == most:
                 return topics
             query = replace(query, offset=0, after=page.after)
-            asker_now().renew()  # the query timeout applies to each page
+            current_read_caller().renew()  # the query timeout applies to each page
 
     async def _count(self, asked: QueryWrite, caller: Caller) -> int:
         query = asked.query

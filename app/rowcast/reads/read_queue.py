@@ -72,7 +72,7 @@ class ReadLane(IntEnum):
 _SLICED: Final = frozenset({ReadLane.INDEXED, ReadLane.SEARCH})
 
 
-class Asker:
+class ReadCaller:
     """The caller of reads, and its deadline; ``seconds`` 0 is none."""
 
     __slots__ = ("name", "seconds", "until")
@@ -88,24 +88,24 @@ class Asker:
         self.until = 0.0
 
 
-_NOBODY = Asker()
+_NOBODY = ReadCaller()
 """The server itself: its reads take turns with those of callers, and nothing limits them."""
-_asker: ContextVar[Asker] = ContextVar("asker", default=_NOBODY)
+_read_caller: ContextVar[ReadCaller] = ContextVar("read_caller", default=_NOBODY)
 
 
 @contextmanager
-def asked_by(asker: Asker) -> Iterator[Asker]:
+def reads_of(read_caller: ReadCaller) -> Iterator[ReadCaller]:
     """Attribute all reads within to one caller; this grants nothing."""
-    token = _asker.set(asker)
+    token = _read_caller.set(read_caller)
     try:
-        yield asker
+        yield read_caller
     finally:
-        _asker.reset(token)
+        _read_caller.reset(token)
 
 
-def asker_now() -> Asker:
+def current_read_caller() -> ReadCaller:
     """Return the caller to whom reads are attributed here."""
-    return _asker.get()
+    return _read_caller.get()
 
 
 def turn_of(caller: Caller) -> str:
@@ -116,20 +116,30 @@ def turn_of(caller: Caller) -> str:
 class _Job:
     """One read that was asked for."""
 
-    __slots__ = ("answer", "asker", "begun", "call", "lane", "limit", "shelved", "until", "worked")
+    __slots__ = (
+        "answer",
+        "begun",
+        "call",
+        "lane",
+        "limit",
+        "read_caller",
+        "shelved",
+        "until",
+        "worked",
+    )
 
     def __init__(
         self,
         call: Callable[[], object],
         lane: ReadLane,
-        asker: Asker,
+        read_caller: ReadCaller,
         answer: "asyncio.Future[object]",
     ) -> None:
         self.call = call
         self.lane = lane
-        self.asker = asker
+        self.read_caller = read_caller
         self.answer = answer
-        self.until = asker.until
+        self.until = read_caller.until
         self.limit = ReadLimit()
         self.begun = 0.0
         self.worked: Callable[[], float] | None = None
@@ -157,7 +167,7 @@ class _Turns:
         return len(self._of.get(name, ()))
 
     def add(self, job: _Job) -> None:
-        self._of.setdefault(job.asker.name, {})[job] = None
+        self._of.setdefault(job.read_caller.name, {})[job] = None
 
     def take(self) -> _Job:
         """Take the first read of the caller that is next."""
@@ -170,10 +180,10 @@ class _Turns:
         return job
 
     def discard(self, job: _Job) -> None:
-        jobs = self._of.get(job.asker.name, {})
+        jobs = self._of.get(job.read_caller.name, {})
         jobs.pop(job, None)
         if not jobs:
-            self._of.pop(job.asker.name, None)
+            self._of.pop(job.read_caller.name, None)
 
 
 def thread_meter() -> Callable[[], float]:
@@ -229,31 +239,31 @@ class ReadQueue:
         return len(self._running)
 
     @contextmanager
-    def asking(self, caller: Caller) -> Iterator[Asker]:
-        """Let all reads that are asked for here be a caller's, in its turns, within its time.
+    def attributed_to(self, caller: Caller) -> Iterator[ReadCaller]:
+        """Attribute the reads of a block to a caller: they take its turns, within its time.
 
-        What was begun here and outlives it, such as a task of a resource's own, has no limit then.
+        What begins here and outlives the block, such as a resource's own task, has no limit then.
         """
-        asker = self.asker(caller)
+        read_caller = self.read_caller(caller)
         try:
-            with asked_by(asker):
-                yield asker
+            with reads_of(read_caller):
+                yield read_caller
         finally:
-            asker.seconds = asker.until = 0.0
+            read_caller.seconds = read_caller.until = 0.0
 
-    def asker(self, caller: Caller) -> Asker:
-        """Return the asker of a caller's query."""
-        return Asker(turn_of(caller), self.query_seconds)
+    def read_caller(self, caller: Caller) -> ReadCaller:
+        """Return to whom the reads of a caller's query are attributed."""
+        return ReadCaller(turn_of(caller), self.query_seconds)
 
     async def read(self, call: Callable[[], T], lane: ReadLane) -> T:
         """Carry out a read on a thread; raises BUSY when its time is over.
 
         Who is cancelled while waiting for it ends it. It may be carried out more than once.
         """
-        loop, asker = asyncio.get_running_loop(), _asker.get()
-        if asker.seconds and not asker.until:
-            asker.until = loop.time() + asker.seconds
-        job = _Job(call, lane, asker, loop.create_future())
+        loop, read_caller = asyncio.get_running_loop(), _read_caller.get()
+        if read_caller.seconds and not read_caller.until:
+            read_caller.until = loop.time() + read_caller.seconds
+        job = _Job(call, lane, read_caller, loop.create_future())
         self._check(job, loop.time())
         self._waiting[lane].add(job)
         self._fill(loop)
@@ -271,8 +281,11 @@ class ReadQueue:
         """Raise BUSY if a caller has no time left, or has asked for too much at once."""
         if job.until and now >= job.until:
             self.timed_out += 1
-            raise _too_late(job.asker, waited=False)
-        if job.asker.name and self._waiting[job.lane].of(job.asker.name) >= READ_WAITING_MAX:
+            raise _too_late(job.read_caller, waited=False)
+        if (
+            job.read_caller.name
+            and self._waiting[job.lane].of(job.read_caller.name) >= READ_WAITING_MAX
+        ):
             raise Error(
                 Code.BUSY,
                 f"{READ_WAITING_MAX} of your reads wait for their turn; ask again when some of "
@@ -410,8 +423,8 @@ class ReadQueue:
     def _time_out(self, job: _Job, *, waited: bool) -> None:
         """Answer a read whose time is over; where it runs, its thread hears of it, too."""
         self.timed_out += 1
-        error = _too_late(job.asker, waited=waited)
-        log.warning("a read of %s was ended: %s", job.asker.name, error.message)
+        error = _too_late(job.read_caller, waited=waited)
+        log.warning("a read of %s was ended: %s", job.read_caller.name, error.message)
         if not job.answer.done():
             job.answer.set_exception(error)
         if not waited:
@@ -423,9 +436,9 @@ def _is_watched(job: _Job) -> bool:
     return bool(job.until) or job.limit.ended is not None or job.lane in _SLICED
 
 
-def _too_late(asker: Asker, *, waited: bool) -> Error:
+def _too_late(read_caller: ReadCaller, *, waited: bool) -> Error:
     """Return the answer to a query whose time is over."""
-    seconds = asker.seconds
+    seconds = read_caller.seconds
     what = (
         f"waited {seconds:g} s for others that look at many rows"
         if waited

@@ -23,7 +23,7 @@ from rowcast.core.topics import TopicFilter
 from rowcast.reads.batched_scans import BatchedScans
 from rowcast.reads.before_image import find_befores
 from rowcast.reads.log_pages import LogPage, Pages
-from rowcast.reads.read_queue import ReadLane, ReadQueue, asker_now
+from rowcast.reads.read_queue import ReadLane, ReadQueue, current_read_caller
 from rowcast.reads.record_cache import RecordCache, Unknown
 from rowcast.reads.row_limits import USUAL, RowLimits
 from rowcast.reads.shared_reads import SharedReads, query_key, scans_key
@@ -236,7 +236,7 @@ class StoreReader:
 
     async def _scanned(self, scans: list[Scan], limit: int, lane: ReadLane) -> list[Page]:
         """Return pages from the store; those of a pattern, or of topics, with all who ask now."""
-        if lane is ReadLane.KEYED and len(scans) <= limit and not asker_now().name:
+        if lane is ReadLane.KEYED and len(scans) <= limit and not current_read_caller().name:
             return await self._batched.read(scans, self.scan_bytes)
         scan, key = (
             partial(self._store.scan_all, scans, limit, self.scan_bytes),

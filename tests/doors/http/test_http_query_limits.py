@@ -13,7 +13,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.limits import HTTP_PAGE_RECORDS
 from rowcast.core.query_index import is_helped
 from rowcast.core.query_text import parse_query
-from rowcast.reads.read_queue import Asker
+from rowcast.reads.read_queue import ReadCaller
 
 READS = ("search", "matching", "history", "follow", "change", "read", "read_back", "scan")
 MANY = HTTP_PAGE_RECORDS + 1
@@ -138,12 +138,12 @@ async def test_p1_each_page_of_a_stream_has_the_time_of_a_query(rest):
     """What a client takes to read what it was sent is not counted."""
     renewed = []
 
-    class Noting(Asker):
+    class Noting(ReadCaller):
         def renew(self):
             renewed.append(self.until > 0)
             super().renew()
 
-    rest.kernel.reader.queue.asker = lambda _caller: Noting("ann", 30)
+    rest.kernel.reader.queue.read_caller = lambda _caller: Noting("ann", 30)
     assert MANY == len((await rest.get("/Number/")).value)
     assert [True] == renewed
 

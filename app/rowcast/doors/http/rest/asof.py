@@ -21,7 +21,7 @@ from rowcast.doors.http.rest.listings import Listing, check_counted, send_groups
 from rowcast.doors.http.rest.request import ROW_TYPES, Request
 from rowcast.features.history.history import history_of
 from rowcast.features.history.past_queries import PastQueries
-from rowcast.reads.read_queue import asker_now
+from rowcast.reads.read_queue import current_read_caller
 from rowcast.store.store import Page
 
 
@@ -88,7 +88,7 @@ async def _send_records(past: PastQueries, listing: Listing) -> None:
 
 async def _stream(listing: Listing, page: Page, pages: AsyncIterator[Sequence[Record]]) -> None:
     """Send the first page and all later ones."""
-    asker_now().renew()  # the query timeout applies to each page
+    current_read_caller().renew()  # the query timeout applies to each page
     second = await anext(pages, None)
     send, rows = listing.request.send, listing.encoder(page, None, more=second is not None)
     await send({"type": "http.response.start", "status": 200, "headers": listing.headers(page)})
@@ -98,7 +98,7 @@ async def _stream(listing: Listing, page: Page, pages: AsyncIterator[Sequence[Re
         listing.request.check_rights()
         piece = b"".join(map(rows.row, second))
         await send({"type": "http.response.body", "body": piece, "more_body": True})
-        asker_now().renew()
+        current_read_caller().renew()
         second = await anext(pages, None)
     await send({"type": "http.response.body", "body": rows.end()})
 

@@ -42,7 +42,7 @@ from rowcast.doors.http.rest.path_forms import Reading, readings
 from rowcast.doors.http.rest.request import ROW_TYPES, Request
 from rowcast.features.history.history import Window, bytes_of, history_of
 from rowcast.features.history.series import Series
-from rowcast.reads.read_queue import asker_now
+from rowcast.reads.read_queue import current_read_caller
 from rowcast.rows.topic_rows import Row
 
 _ENTRY: Final = ("topic", "value")
@@ -223,7 +223,7 @@ class Answer:
         send, pages = self.request.send, self._pages()
         nothing: list[Event] = []
         first = await anext(pages, nothing)
-        asker_now().renew()  # the query timeout applies to each page
+        current_read_caller().renew()  # the query timeout applies to each page
         second = await anext(pages, None) if self.media_type == CSV else None
         columns = self._columns(first, more=second is not None)
         encoder = rows_encoder(self.media_type, columns, None)
@@ -232,9 +232,9 @@ class Answer:
         rows = (encoder.row(self._entry(event)) for event in (*first, *(second or ())))
         piece = encoder.begin() + b"".join(rows)
         await send({"type": "http.response.body", "body": piece, "more_body": True})
-        asker_now().renew()
+        current_read_caller().renew()
         async for page in pages:
-            asker_now().renew()  # the query timeout applies to each page
+            current_read_caller().renew()  # the query timeout applies to each page
             self.request.check_rights()
             piece = b"".join(encoder.row(self._entry(event)) for event in page)
             if piece:

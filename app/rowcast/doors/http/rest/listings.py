@@ -46,7 +46,7 @@ from rowcast.doors.http.messages.replies import SELECTED, send_bytes
 from rowcast.doors.http.rest.request import ROW_TYPES, Request
 from rowcast.kernel.related_reads import Joined
 from rowcast.reads.loop_turns import in_turns
-from rowcast.reads.read_queue import asker_now
+from rowcast.reads.read_queue import current_read_caller
 from rowcast.store.store import Page
 
 _AFTER: Final = re.compile(r"(?:^|&)after(?:\(|%28).*?(?:\)|%29)")
@@ -239,7 +239,7 @@ class Listing:
         most = HTTP_PAGE_SORTED_RECORDS if self.query.sort else HTTP_PAGE_RECORDS
         while page.after and left != 0:
             limit = most if left is None else min(left, most)
-            asker_now().renew()  # the query timeout applies to each page
+            current_read_caller().renew()  # the query timeout applies to each page
             self.request.check_rights()
             page = await self._search(replace(self.query, limit=limit, offset=0, after=page.after))
             left = None if left is None else left - len(page.records)

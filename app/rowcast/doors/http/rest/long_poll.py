@@ -11,7 +11,7 @@ from rowcast.core.read_limits import LONG_POLL_EVENTS
 from rowcast.doors.http.rest.history import Answer, answer_to
 from rowcast.doors.http.rest.request import Request
 from rowcast.kernel.reauthorization import stay
-from rowcast.reads.read_queue import asker_now
+from rowcast.reads.read_queue import current_read_caller
 from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
 
 
@@ -51,7 +51,7 @@ async def _send_next(
         # who waited may have been disabled meanwhile, or its token may be over (L5, L8)
         request.caller = stay(request.kernel, subscription, request.caller)
         period = answer.after_window()
-        asker_now().renew()  # the query timeout applies to each read
+        current_read_caller().renew()  # the query timeout applies to each read
 
 
 async def _rings(request: Request, rung: asyncio.Event, until: float) -> bool:

@@ -34,7 +34,7 @@ async def write(request: Request, event: Event) -> None:
     most = request.edge.settings.query_writes_max
     asked = QueryWrite(event, table, query, most, parameters.confirm)
     writes = request.kernel.query_writes
-    with request.kernel.reader.queue.asking(request.caller):
+    with request.kernel.reader.queue.attributed_to(request.caller):
         if parameters.dry_run:
             preview = await writes.preview(asked, request.caller)
             told = {"count": preview.count, "sample": list(preview.sample), "dry_run": True}

@@ -40,7 +40,7 @@ _ELSEWHERE: Final = frozenset({Code.NOT_FOUND, Code.INVALID, Code.UNPROCESSABLE}
 
 async def get(request: Request) -> None:
     """Answer GET and HEAD; its reads are queued fairly, and have a timeout (P1)."""
-    with request.kernel.reader.queue.asking(request.caller):
+    with request.kernel.reader.queue.attributed_to(request.caller):
         await _get(request)
 
 

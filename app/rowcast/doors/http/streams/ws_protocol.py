@@ -309,7 +309,7 @@ def _condition(fields: Fields, kind: str, epoch: str) -> Condition | None:
 
 async def _get(socket: "Socket", fields: Fields) -> Fields:
     await socket.settled()
-    with socket.kernel.reader.queue.asking(socket.caller):
+    with socket.kernel.reader.queue.attributed_to(socket.caller):
         return await _got(socket, fields)
 
 
