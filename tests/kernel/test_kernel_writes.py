@@ -6,7 +6,7 @@ from build import ANN, DOG, NOTE
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, PATCH, PUT, Event
 from rowcast.rows.compiled_table import CompiledTable
-from rowcast.writes.write import UNAWAITED, Condition, Group, Receipt, Unawaited, Write
+from rowcast.writes.write import FIRE_AND_FORGET, Condition, FireAndForget, Group, Receipt, Write
 
 
 @pytest.mark.parametrize(
@@ -21,19 +21,19 @@ from rowcast.writes.write import UNAWAITED, Condition, Group, Receipt, Unawaited
     ],
 )
 def test_which_outcomes_depend_on_the_record(kind, condition, shape, expected):
-    write = Write(Event("u/1", kind, b""), ANN, UNAWAITED, condition, shape)
+    write = Write(Event("u/1", kind, b""), ANN, FIRE_AND_FORGET, condition, shape)
     assert expected == write.depends
 
 
 def test_nobody_waits_but_refusals_may_be_counted():
     refusals, refusal = [], Error(Code.BUSY, "later")
-    counting = Unawaited(refusals.append)
+    counting = FireAndForget(refusals.append)
     for outcome in (Receipt(Event("u/1", PUT, b"")), refusal):
         counting(outcome)
-        UNAWAITED(outcome)
+        FIRE_AND_FORGET(outcome)
     assert [refusal] == refusals
 
 
 def test_b11_a_group_is_its_writes_in_order():
-    writes = [Write(Event(topic, PUT, b""), ANN, UNAWAITED) for topic in ("u/2", "u/1")]
+    writes = [Write(Event(topic, PUT, b""), ANN, FIRE_AND_FORGET) for topic in ("u/2", "u/1")]
     assert writes == Group(writes).writes

@@ -22,8 +22,8 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, RETAINED, Event
 from rowcast.core.facts import Change
 from rowcast.log.batch import Batch
-from rowcast.writes.staged_commit import NOWHERE, GivesWay
-from rowcast.writes.write import A_RECORD, UNAWAITED, Condition, Receipt, Write
+from rowcast.writes.staged_commit import NOWHERE, YieldScope
+from rowcast.writes.write import A_RECORD, FIRE_AND_FORGET, Condition, Receipt, Write
 from virtual import turns
 
 TOPICS = ("Dog/1", "Dog/2", "Counter/7", "free/a", "free/b")
@@ -59,7 +59,7 @@ class World:
             batch = Batch.read(self.engine[self._decoded])
             require(batch.number == self._decoded + 1, "a batch without its number", batch.number)
             content = batch.content(DECLARED.get)
-            self.seen.gives_way(content.events)
+            self.seen.yields(content.events)
             for event in (*content.events, *self.seen.switched(content.operations)):
                 last = self.events[-1].seq if self.events else 0
                 require(event.seq > last, "numbers do not grow", last, event)
@@ -157,11 +157,11 @@ class World:
     async def _result(self, node, numbers, rows):
         """Write one of two pages and one of another table; return whether it is acknowledged."""
         committer, chance = node.committer, self.chance
-        yields = [name for name in ("Dog", "Counter") if chance.random() < 0.6]
+        tables = [name for name in ("Dog", "Counter") if chance.random() < 0.6]
         contested = chance.random() < 0.5
-        gives_way = GivesWay(yields, lambda _topic: True) if yields else NOWHERE
+        yields = YieldScope(tables, lambda _topic: True) if tables else NOWHERE
         try:
-            staged = committer.begin_staged(len(numbers), gives_way)
+            staged = committer.begin_staged(len(numbers), yields)
         except Error:
             return False
         pages = [
@@ -456,7 +456,7 @@ def _met(condition, seq):
 
 def admitted(node, event):
     """Return the write of a row of a result."""
-    write = Write(event, build.ANN, UNAWAITED, passed=True)
+    write = Write(event, build.ANN, FIRE_AND_FORGET, passed=True)
     node.kernel.writes.admit(write)
     return write
 

@@ -34,40 +34,40 @@ class Tables(MemoryStore):
     """Tables in memory that outlive a node's life."""
 
     _staged = 0, (), ()
-    _gives_way = frozenset()
-    _given_way = ()
+    _yields = frozenset()
+    _superseded = ()
 
-    def stage(self, table, after, page, *, gives_way=False):
+    def stage(self, table, after, page, *, yields=False):
         """Keep a page of a result, for a table."""
         events, changes = page
         if self._staged[0] != after:
-            self._staged, self._given_way, self._gives_way = (after, (), ()), (), frozenset()
+            self._staged, self._superseded, self._yields = (after, (), ()), (), frozenset()
         _, known, facts = self._staged
         self._staged = after, (*known, *events), (*facts, *changes)
-        self._gives_way |= {table} if gives_way else set()
+        self._yields |= {table} if yields else set()
 
     def commit(self, events, changes=(), applied=0):
         """Write, and forget what is staged of the same records, and older."""
         after, staged, facts = self._staged
         newest = {event.topic: event.version for event in events if event.kind in RETAINED}
-        yields = (event for event in staged if event.table in self._gives_way)
+        yields = (event for event in staged if event.table in self._yields)
         older = [one for one in yields if one.version < newest.get(one.topic, 0)]
         if older:
-            self._given_way = (*self._given_way, *older)
+            self._superseded = (*self._superseded, *older)
             gone = {event.topic for event in older}
             left = tuple(event for event in staged if event not in older)
             self._staged = after, left, tuple(fact for fact in facts if fact.name not in gone)
         return super().commit(events, changes, applied)
 
-    def given_way(self):
+    def superseded(self):
         """Tell how many rows have lost."""
-        return len(self._given_way), 0, 0
+        return len(self._superseded), 0, 0
 
     def switch(self, last, counts):
         """Let all see it."""
         count = sum(events for _, events, _ in counts)
         (_, events, changes), self._staged = self._staged, (0, (), ())
-        lost, self._given_way = len(self._given_way), ()
+        lost, self._superseded = len(self._superseded), ()
         require(len(events) + lost == count, "pages of a result are missing", len(events), count)
         with self._lock:
             for event in events:
@@ -77,7 +77,7 @@ class Tables(MemoryStore):
 
     def abandon(self):
         """Forget it."""
-        self._staged, self._given_way = (0, (), ()), ()
+        self._staged, self._superseded = (0, (), ()), ()
 
     def finish_staged(self):
         """Do what a server of its own does, which nobody may do here."""

@@ -20,7 +20,7 @@ class SeenResults:
         self.over_newer = []
         """Rows that were staged although they are older than their record."""
 
-    def gives_way(self, events):
+    def yields(self, events):
         """Note versions, and take away staged rows of records that are written meanwhile."""
         for event in events:
             if event.kind in RETAINED:

@@ -318,7 +318,7 @@ def test_all_facts_of_an_owner_go_while_those_of_a_result_are_moved(stores, move
 def test_facts_of_a_result_that_is_never_switched_are_never_seen(tmp_path, ends):
     store = opened(tmp_path / "rowcast.db")
     store.commit(EARLIER)
-    store.stage(DOG, AFTER, (result(), GONE), gives_way=True)
+    store.stage(DOG, AFTER, (result(), GONE), yields=True)
     if ends == "swept":
         store.abandon()
         store.commit([put(DOG, "b", 5), put(NUMBER, 7, 6)])
@@ -349,7 +349,7 @@ def test_staged_rows_give_way_to_newer_writes_of_their_records(tmp_path, end):
     store = opened(tmp_path / "rowcast.db")
     store.commit(EARLIER)
     rows = [stamped(event, 500) for event in result()]
-    store.stage(DOG, AFTER, (rows, GONE), gives_way=True)
+    store.stage(DOG, AFTER, (rows, GONE), yields=True)
     if end == "opened again":
         store.close()
         store = opened(tmp_path / "rowcast.db")
@@ -361,7 +361,7 @@ def test_staged_rows_give_way_to_newer_writes_of_their_records(tmp_path, end):
         stamped(put(NUMBER, 7, 9), 900),
     ]
     store.commit(meanwhile)
-    assert store.given_way() == (0, 1, 0)
+    assert store.superseded() == (0, 1, 0)
     store.switch(AFTER + 3, [(DOG, 3, sum(len(event.payload) for event in rows))])
     while store.move_staged(1):
         """Nothing else has to be done."""

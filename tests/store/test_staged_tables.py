@@ -170,7 +170,7 @@ def test_staged_rows_give_way_in_the_tables_that_say_so(tmp_path, again):
     store.commit([*EARLIER, *NUMBERS])
     rows, gone = ([stamped(one, 500) for one in some] for some in (result(), removals()))
     store.stage(DOG, AFTER, (rows, ()))
-    store.stage(NUMBER, AFTER, (gone, GONE), gives_way=True)
+    store.stage(NUMBER, AFTER, (gone, GONE), yields=True)
     if again:
         store.close()
         store = opened(tmp_path / "rowcast.db")
@@ -181,7 +181,7 @@ def test_staged_rows_give_way_in_the_tables_that_say_so(tmp_path, again):
         stamped(put(NUMBER, 3, 23), 499),
     ]
     store.commit(meanwhile)
-    assert store.given_way() == (1, 1, size(gone))
+    assert store.superseded() == (1, 1, size(gone))
     store.switch(AFTER + 6, [(DOG, 3, size(rows)), (NUMBER, 3, size(gone))])
     while store.move_staged(1):
         """Nothing else has to be done."""
@@ -243,9 +243,9 @@ def test_what_an_earlier_version_staged_is_gone_on_with(tmp_path, switched):
     store = opened(tmp_path / "rowcast.db")
     store.commit(EARLIER)
     rows = [stamped(event, 500) for event in result()]
-    store.stage(DOG, AFTER, (rows[:2], ()), gives_way=True)
+    store.stage(DOG, AFTER, (rows[:2], ()), yields=True)
     store.commit([stamped(put(DOG, "c", 6), 501)])
-    store.stage(DOG, AFTER, (rows[2:], ()), gives_way=True)
+    store.stage(DOG, AFTER, (rows[2:], ()), yields=True)
     if switched:
         store.switch(AFTER + 3, [(DOG, 3, size(rows))])
     store.close()
@@ -266,7 +266,7 @@ def test_what_an_earlier_version_staged_is_gone_on_with(tmp_path, switched):
     else:
         store = opened(tmp_path / "rowcast.db")
         store.commit([stamped(put(DOG, "d", 7), 900)])
-        assert store.given_way() == (0, 1, 0)
+        assert store.superseded() == (0, 1, 0)
         store.switch(AFTER + 3, [(DOG, 3, size(rows))])
         expected["Dog/d"] = 7
     while store.move_staged(9):

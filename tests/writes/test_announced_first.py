@@ -14,9 +14,9 @@ from rowcast.core.topic_tables import TopicRoot
 from rowcast.store.disk import size_of
 from rowcast.subscriptions.start_position import why_lost
 from rowcast.writes.pending_bytes import WriteBounds
-from rowcast.writes.write import UNAWAITED, Condition, Unawaited, Write
+from rowcast.writes.write import FIRE_AND_FORGET, Condition, FireAndForget, Write
 
-AT_ONCE = Unawaited(at_once=True)
+AT_ONCE = FireAndForget(at_once=True)
 
 
 def message(topic, caller=ANN, done=AT_ONCE, kind=MESSAGE, qos=0, **options):
@@ -137,7 +137,7 @@ async def test_none_is_announced_while_a_durable_batch_is_on_its_way():
         message("u/1", qos=1),
         message("u/1", kind=PUT),
         message("u/1", kind=DELETE),
-        message("u/1", done=UNAWAITED),
+        message("u/1", done=FIRE_AND_FORGET),
         message("u/1", done=lambda _outcome: None),
         message("u/1", condition=Condition(exists=True)),
     ],

@@ -10,7 +10,7 @@ from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, Event
 from rowcast.rows.compiled_table import CompiledTable
 from rowcast.rows.transcoder import PLAIN
 from rowcast.writes.decide import decide, value_of_record
-from rowcast.writes.write import A_RECORD, UNAWAITED, Condition, Current, Receipt, Write
+from rowcast.writes.write import A_RECORD, FIRE_AND_FORGET, Condition, Current, Receipt, Write
 
 
 def record(payload=b'{"a":1}', content_type=JSON, seq=7, **facts):
@@ -27,7 +27,7 @@ def run(*writes, current=None):
 
 
 def write(event, condition=None, shape=None, patch=None, *, logged=True):
-    return Write(event, ANN, UNAWAITED, condition, shape, patch, logged=logged)
+    return Write(event, ANN, FIRE_AND_FORGET, condition, shape, patch, logged=logged)
 
 
 def patch(value, topic="u/1", shape=None, content_type=None):

@@ -7,9 +7,9 @@ from rowcast.core.callers import EVENTS_WRITER, METRICS_WRITER
 from rowcast.core.events import MESSAGE, PUT, Event
 from rowcast.core.memory_limits import WRITE_BYTES
 from rowcast.writes.pending_bytes import WriteBounds
-from rowcast.writes.write import Unawaited, Write
+from rowcast.writes.write import FireAndForget, Write
 
-AT_ONCE = Unawaited(at_once=True)
+AT_ONCE = FireAndForget(at_once=True)
 BOUNDS = WriteBounds(shared_events=4, caller_events=1, few_bytes=2 * (WRITE_BYTES + 1))
 
 

@@ -9,9 +9,9 @@ from rowcast.core.callers import METRICS_WRITER
 from rowcast.core.events import MESSAGE, PUT, Event
 from rowcast.core.memory_limits import WRITE_BYTES
 from rowcast.writes.pending_bytes import WriteBounds
-from rowcast.writes.write import Unawaited, Unhurried, Write
+from rowcast.writes.write import FireAndForget, LowPriority, Write
 
-AT_ONCE = Unawaited(at_once=True)
+AT_ONCE = FireAndForget(at_once=True)
 SIZE = WRITE_BYTES + 1
 """Of each write here."""
 BOUNDS = WriteBounds(
@@ -87,7 +87,7 @@ async def test_messages_that_nobody_waits_for_share_large_batches(room):
 
 async def test_the_metrics_wait_for_no_disk(room):
     event = Event("$SYS/broker/uptime", PUT, b"1")
-    room.committer.submit([Write(event, METRICS_WRITER, Unhurried(lambda outcome: None))])
+    room.committer.submit([Write(event, METRICS_WRITER, LowPriority(lambda outcome: None))])
     await finish(room)
     room.committer.submit(messages(1, 6))
     await room.committer.settle()

@@ -63,7 +63,7 @@ the name of the writer of each of its rows, and in its receipt."""
 RESULT_SLICE_ROWS: Final = 100
 """Rows checked in one turn of the loop, written to the disk together, and compared with their
 records together: a few milliseconds each."""
-RESULT_SHELVES: Final = 256
+RESULT_SHARDS: Final = 256
 """Parts of a set of topics by their hashes, of which one at a time is in memory: 20,000 topics of
 the largest result. A job's own records are listed in as many facts."""
 RESULT_TOPICS_HELD_BYTES: Final = 4 * 1024 * 1024

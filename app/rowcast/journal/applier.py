@@ -59,7 +59,7 @@ class Tables(Protocol):
     def trim(self, source: LogSource, keep: Keep, now_seconds: float, limit: int) -> int:
         """Delete old events."""
 
-    def stage(self, table: Table, after: int, page: StagedPage, *, gives_way: bool = False) -> None:
+    def stage(self, table: Table, after: int, page: StagedPage, *, yields: bool = False) -> None:
         """Keep an invisible page of a large result."""
 
     def switch(self, last: int, counts: Sequence[StagedCount]) -> None:

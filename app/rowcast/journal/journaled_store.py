@@ -239,18 +239,18 @@ class JournaledStore:
             self._last_version = version
 
     def stage(
-        self, table: Table, after: int, page: StagedPage, *, gives_way: bool = False
+        self, table: Table, after: int, page: StagedPage, *, yields: bool = False
     ) -> "Future[list[int]]":
         """Log an invisible page of a large result for a table; done once the tables have it.
 
-        ``page``: its events, and changes of facts. ``gives_way``: newer writes win over its rows.
+        ``page``: its events, and changes of facts. ``yields``: newer writes win over its rows.
         It is BUSY as soon as the tables cannot be written, as on a full disk.
         """
-        return self._operate(operations.stage(table, after, page, gives_way=gives_way), hasty=True)
+        return self._operate(operations.stage(table, after, page, yields=yields), hasty=True)
 
-    def given_way(self) -> tuple[int, int, int]:
+    def superseded(self) -> tuple[int, int, int]:
         """Return how many puts and deletions of what is staged have given way, and their bytes."""
-        return self._caught_up().given_way()
+        return self._caught_up().superseded()
 
     def switch(self, last: int, counts: Sequence[StagedCount], changes: Sequence[Change]) -> None:
         """Let all see what was staged: so much of each table, up to a number.

@@ -45,7 +45,7 @@ class Operates(Protocol):
     def trim(self, source: LogSource, keep: Keep, now_seconds: float, limit: int) -> int:
         """Delete old events."""
 
-    def stage(self, table: Table, after: int, page: StagedPage, *, gives_way: bool = False) -> None:
+    def stage(self, table: Table, after: int, page: StagedPage, *, yields: bool = False) -> None:
         """Keep an invisible page of a large result."""
 
     def switch(self, last: int, counts: Sequence[StagedCount]) -> None:
@@ -81,12 +81,12 @@ def trim(source: LogSource, keep: Keep, now_seconds: float, limit: int) -> Opera
     return Operation("trim", (*_source(source), *limits))
 
 
-def stage(table: Table, after: int, page: StagedPage, *, gives_way: bool = False) -> Operation:
+def stage(table: Table, after: int, page: StagedPage, *, yields: bool = False) -> Operation:
     """Return the operation that keeps a page of a result, whose numbers follow ``after``.
 
-    ``page``: its events, and changes of facts. ``gives_way``: newer writes win over its rows.
+    ``page``: its events, and changes of facts. ``yields``: newer writes win over its rows.
     """
-    told = (Operation(GIVE_WAY, ()),) if gives_way else ()
+    told = (Operation(GIVE_WAY, ()),) if yields else ()
     return Operation(STAGE, (table.name, after, encode_content(Content(*page, told), after)))
 
 
@@ -144,8 +144,8 @@ def _stage(
         for event in events:
             if event.kind != DELETE:
                 restore(event)
-        gives_way = any(item.name == GIVE_WAY for item in operations)
-        tables.stage(table, cast("int", after), (events, changes), gives_way=gives_way)
+        yields = any(item.name == GIVE_WAY for item in operations)
+        tables.stage(table, cast("int", after), (events, changes), yields=yields)
         return len(events)
     return 0
 

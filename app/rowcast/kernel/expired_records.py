@@ -48,7 +48,7 @@ async def delete_expired(
     total, behind = 0, (since, 0)
     while True:
         records = await kernel.reader.expired(now(), commit_records, behind)
-        replaced = kernel.committer.gives_way_at  # by a result that is being staged
+        replaced = kernel.committer.yields_at  # by a result that is being staged
         ending = [record for record in records if not replaced(record.topic)]
         deletions = (delete_unchanged(kernel, record, caller) for record in ending)
         refusals = await asyncio.gather(*deletions)  # in one commit

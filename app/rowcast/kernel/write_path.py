@@ -29,12 +29,12 @@ from rowcast.seams.write_detour import WriteDetour
 from rowcast.store.store import Change
 from rowcast.writes.commit import Committer
 from rowcast.writes.write import (
+    FIRE_AND_FORGET,
     OPEN,
-    UNAWAITED,
     Condition,
     Done,
+    FireAndForget,
     Receipt,
-    Unawaited,
     Write,
     resolve,
 )
@@ -64,7 +64,7 @@ class WritePath:
         self,
         event: Event,
         caller: Caller,
-        done: Done = UNAWAITED,
+        done: Done = FIRE_AND_FORGET,
         condition: Condition | None = None,
         changes: Sequence[Change] = (),
         *,
@@ -87,7 +87,7 @@ class WritePath:
             and self._may_announce(route, event, caller)
         ):
             self._committer.publish_unlogged(event)
-            if type(done) is not Unawaited:
+            if type(done) is not FireAndForget:
                 done(Receipt(event))
         else:
             self.carry_out(
@@ -191,7 +191,7 @@ class WritePath:
         self._committer.publish_unlogged_run(events)
         for index, event in enumerate(events):
             done = dones[index]
-            if type(done) is not Unawaited:
+            if type(done) is not FireAndForget:
                 done(Receipt(event))
         return True
 
@@ -286,7 +286,7 @@ class WritePath:
             waits = write.caller.connection in committer.pending
             if not (write.logged or write.depends or write.changes or waits):
                 committer.publish_unlogged(write.event)
-                if type(write.done) is not Unawaited:
+                if type(write.done) is not FireAndForget:
                     write.done(Receipt(write.event))
                 return
         committer.submit(writes, most)

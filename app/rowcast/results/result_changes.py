@@ -2,7 +2,7 @@
 
 It exists so that what all others wait for has only what changes, and so that no result is in memory
 as a whole: what is to be written is in a file until then, and the topics of all rows are in another
-one, of which a part at a time is looked at (``topic_shelves.py``).
+one, of which a part at a time is looked at (``topic_shards.py``).
 
 Where nothing depends on a record but whether the row is equal to it, a row is admitted and compared
 once: what is staged of it needs neither again. A row that others made equal meanwhile is written.
@@ -21,7 +21,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, PUT, Event
 from rowcast.core.lineage import client_of
 from rowcast.core.result_limits import (
-    RESULT_SHELVES,
+    RESULT_SHARDS,
     RESULT_SLICE_ROWS,
     STAGED_PAGE_BYTES,
     STAGED_PAGE_ROWS,
@@ -29,11 +29,11 @@ from rowcast.core.result_limits import (
 from rowcast.core.tables import Table
 from rowcast.results.result_bounds import ChangeBounds, too_many_changes
 from rowcast.results.row_file import Page, RowFile
-from rowcast.results.topic_shelves import TopicShelves
+from rowcast.results.topic_shards import TopicShards
 from rowcast.results.unchanged import Unchanged
 from rowcast.rows.compiled_table import CompiledTable
 from rowcast.writes.topic_marks import TopicMarks
-from rowcast.writes.write import UNAWAITED, Done, Write
+from rowcast.writes.write import FIRE_AND_FORGET, Done, Write
 
 if TYPE_CHECKING:
     from rowcast.kernel.kernel import Kernel
@@ -71,14 +71,14 @@ class Author:
 
     def check(self, kernel: "Kernel", event: Event) -> None:
         """Raise the Error of a row that is refused; no hook hears of it."""
-        self.write(kernel, event, UNAWAITED)
+        self.write(kernel, event, FIRE_AND_FORGET)
 
     def telling(self, kernel: "Kernel") -> Done:
         """Return what is told of the outcome of each write."""
-        return UNAWAITED if self.alone else kernel.gate.telling(self.caller, UNAWAITED)
+        return FIRE_AND_FORGET if self.alone else kernel.gate.telling(self.caller, FIRE_AND_FORGET)
 
 
-class Shelf(NamedTuple):
+class TopicShard(NamedTuple):
     """A part of all topics, by their hashes."""
 
     number: int
@@ -98,10 +98,10 @@ class _Kept(NamedTuple):
 
 
 Before = Callable[[int], Awaitable[AbstractSet[str]]]
-"""Returns the topics on a shelf of the records that a result replaces."""
+"""Returns the topics in a shard of the records that a result replaces."""
 
 
-async def nothing_before(_shelf: int) -> AbstractSet[str]:
+async def nothing_before(_shard: int) -> AbstractSet[str]:
     """Return no topics: a result that replaces nothing."""
     return frozenset()
 
@@ -131,7 +131,7 @@ class Changes:
         self._kept_bytes: Counter[str] = Counter()
         self.count = 0
         """How many there are."""
-        self.topics = TopicShelves(directory, most.held_bytes)
+        self.topics = TopicShards(directory, most.held_bytes)
         """The topics of all rows."""
         self.written = TopicMarks()
         """Where something is written or removed."""
@@ -153,27 +153,27 @@ class Changes:
 
     def _write(self, event: Event) -> Write:
         event.client = self._client
-        write = self.author.write(self._kernel, event, UNAWAITED)
+        write = self.author.write(self._kernel, event, FIRE_AND_FORGET)
         if not self.author.alone:
             self._kernel.rights.check_write(write.event.topic, self.author.caller, PUT)
         return write
 
-    async def compared(self, before: Before) -> AsyncIterator[Shelf]:
-        """Remove the records of before for which there is no row; yield both, shelf by shelf.
+    async def compared(self, before: Before) -> AsyncIterator[TopicShard]:
+        """Remove the records of before for which there is no row; yield both, shard by shard.
 
         What no table declares any more is left: nobody sees the rows of such a table. Raises
         CONFLICT where two rows have one topic.
         """
-        for number in range(RESULT_SHELVES):
-            topics = await self.topics.shelf(number)
-            shelf = Shelf(number, await before(number), frozenset(topics))
-            if len(shelf.rows) < len(topics):
+        for number in range(RESULT_SHARDS):
+            topics = await self.topics.shard(number)
+            shard = TopicShard(number, await before(number), frozenset(topics))
+            if len(shard.rows) < len(topics):
                 raise _twice(topics)
-            for topic in sorted(shelf.before - shelf.rows):
+            for topic in sorted(shard.before - shard.rows):
                 table = self._kernel.registry.table_at(topic)
                 if table is not None:
                     await self._keep(Event(topic, DELETE, b"", None, 1, True), table, simple=False)
-            yield shelf
+            yield shard
 
     def has(self, topic: str) -> bool:
         """Whether something may be written at a topic; of some others it says so, too."""

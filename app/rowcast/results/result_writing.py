@@ -15,7 +15,7 @@ from rowcast.core.topics import TopicFilter
 from rowcast.results.result_bounds import ChangeBounds
 from rowcast.results.result_changes import Changes
 from rowcast.store.store import Change
-from rowcast.writes.staged_commit import NOWHERE, GivenWay, GivesWay
+from rowcast.writes.staged_commit import NOWHERE, SupersededCounts, YieldScope
 from rowcast.writes.write import Group, Outcome, Write, resolver
 
 if TYPE_CHECKING:
@@ -66,19 +66,19 @@ async def _write_staged(kernel: "Kernel", made: Changes, commit: Commit) -> None
     """Stage the changes of a result and switch to them; raises the Error that refuses it."""
     committer, synced = kernel.committer, _synced(kernel, made)
 
-    def may_give_way(topic: str) -> bool:
+    def may_be_superseded(topic: str) -> bool:
         table = kernel.registry.table_at(topic) if made.has(topic) else None
         return table is not None and table.name in synced
 
-    gives_way = GivesWay(synced, may_give_way) if synced else NOWHERE
-    staged = committer.begin_staged(made.count, gives_way)
+    yields = YieldScope(synced, may_be_superseded) if synced else NOWHERE
+    staged = committer.begin_staged(made.count, yields)
 
-    def concluded(last: int, given_way: GivenWay) -> Sequence[Change]:
+    def concluded(last: int, superseded: SupersededCounts) -> Sequence[Change]:
         if not _synced(kernel, made) <= synced:
             why = "topics of its table are synced with other sites since it was begun; try again"
             raise Error(Code.BUSY, why, retry_after_seconds=1)
-        commit.written -= given_way.puts
-        commit.removed -= given_way.deletions
+        commit.written -= superseded.puts
+        commit.removed -= superseded.deletions
         return [*commit.conclude(last), *commit.untold(staged.after, last)]
 
     pages = made.pages(made.tables.keys() - synced)

@@ -131,12 +131,12 @@ class Staging:
     # -- staging -----------------------------------------------------------------------------------
 
     def write(
-        self, part: LogPartition, after: int, page: StagedPage, *, gives_way: bool = False
+        self, part: LogPartition, after: int, page: StagedPage, *, yields: bool = False
     ) -> Grown:
         """Stage a page for a table, whose numbers follow ``after``; the first one begins a result.
 
-        ``page``: its events, and changes of facts. ``gives_way``: newer writes win over the rows of
-        this table. Returns what is moved of an earlier result.
+        ``page``: its events, and changes of facts. ``yields``: newer writes win over the rows
+        of this table. Returns what is moved of an earlier result.
         """
         events, changes = page
         grown: Grown = {}
@@ -145,7 +145,7 @@ class Staging:
                 grown = self.finish(cursor)
                 write_fact(cursor, STAGED_AFTER, after)
             if part.rows.name not in self.tables:
-                self._begin(cursor, part, events[0].version if gives_way else 0)
+                self._begin(cursor, part, events[0].version if yields else 0)
             self._write(cursor, part, events)
             cursor.executemany(
                 f"INSERT OR REPLACE INTO {STAGED_FACTS} (owner,name,value) VALUES (?,?,?)",

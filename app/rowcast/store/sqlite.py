@@ -251,15 +251,15 @@ class SqlStore(SqlReads):
 
     # -- staged events -----------------------------------------------------------------------------
 
-    def stage(self, table: Table, after: int, page: StagedPage, *, gives_way: bool = False) -> None:
+    def stage(self, table: Table, after: int, page: StagedPage, *, yields: bool = False) -> None:
         """Stage a page of a result for one table: events with numbers after ``after``, and facts.
 
-        ``gives_way``: whoever writes one of its records meanwhile, with a newer version, wins.
+        ``yields``: whoever writes one of its records meanwhile, with a newer version, wins.
         """
         part = self._parts.of(table)
-        self._grow(self.staging.write(part, after, page, gives_way=gives_way))
+        self._grow(self.staging.write(part, after, page, yields=yields))
 
-    def given_way(self) -> Lost:
+    def superseded(self) -> Lost:
         """Return which rows of what is staged have given way to newer writes."""
         with self._database.reading() as cursor:
             return self.staging.lost(cursor)

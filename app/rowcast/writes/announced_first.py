@@ -17,7 +17,7 @@ from collections import deque
 from rowcast.core.events import MESSAGE
 from rowcast.writes.batch import Batch
 from rowcast.writes.group_commit import GroupCommit
-from rowcast.writes.write import FactsWrite, Unawaited, Write
+from rowcast.writes.write import FactsWrite, FireAndForget, Write
 
 
 def goes_first(item: Write | FactsWrite) -> bool:
@@ -26,7 +26,7 @@ def goes_first(item: Write | FactsWrite) -> bool:
         return False
     done, event = item.done, item.event
     return (
-        type(done) is Unawaited
+        type(done) is FireAndForget
         and done.at_once
         and event.kind is MESSAGE
         and not event.qos

@@ -36,7 +36,7 @@ from rowcast.writes.decide import decide_all
 from rowcast.writes.group_commit import GroupCommit
 from rowcast.writes.pending_bytes import WriteBounds
 from rowcast.writes.staged_commit import StagedCommits
-from rowcast.writes.write import Outcome, Receipt, Unawaited, Write
+from rowcast.writes.write import FireAndForget, Outcome, Receipt, Write
 
 log = logging.getLogger("rowcast.commit")
 
@@ -424,7 +424,7 @@ class Committer(StagedCommits):
                     pending[connection] = left
                 pending.size, held = pending.size - held, 0
             write.group = None  # it names its writes: a circle that only a collection would free
-            if type(write.done) is Unawaited and type(outcome) is Receipt:
+            if type(write.done) is FireAndForget and type(outcome) is Receipt:
                 continue  # it hears of refusals alone
             try:
                 write.done(outcome)

@@ -24,7 +24,7 @@ from rowcast.writes.batch import Batch, take
 from rowcast.writes.batch_shares import BatchShares
 from rowcast.writes.fair_batch import FairBatches
 from rowcast.writes.pending_bytes import PendingBytes, WriteBounds, relieve
-from rowcast.writes.write import NOBODY_WAITS, FactsDone, FactsWrite, Receipt, Write, resolver
+from rowcast.writes.write import LOW_PRIORITY_TYPES, FactsDone, FactsWrite, Receipt, Write, resolver
 from rowcast.writes.writer_calls import WriterCalls
 
 log = logging.getLogger("rowcast.commit")
@@ -137,7 +137,7 @@ class CommitQueue(WriterCalls):
         pending[connection] = pending.get(connection, 0) + held
         pending.size, self._waiting_bytes = pending.size + total, self._waiting_bytes + total
         self._waiting.extend(writes)
-        self.shares.awaited += len(writes) * (type(writes[-1].done) not in NOBODY_WAITS)
+        self.shares.awaited += len(writes) * (type(writes[-1].done) not in LOW_PRIORITY_TYPES)
         if not self._scheduled and (not self._busy or self._goes_ahead):  # ``_schedule``, inlined
             self._scheduled = True
             self._loop.call_soon(self._start)

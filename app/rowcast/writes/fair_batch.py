@@ -15,7 +15,7 @@ from heapq import heapify, heappop, heapreplace
 
 from rowcast.core.callers import Caller
 from rowcast.writes.batch import Batch
-from rowcast.writes.write import NOBODY_WAITS, FactsWrite, Write
+from rowcast.writes.write import LOW_PRIORITY_TYPES, FactsWrite, Write
 
 
 def level_of(held: Iterable[int], budget: int) -> int:
@@ -124,7 +124,8 @@ class FairBatches:
     def has_many_awaited(self) -> bool:
         """Whether somebody with more than few bytes here waits until they are stored."""
         return any(
-            lane.size > self._few_bytes and type(lane.units[0].writes[0].done) not in NOBODY_WAITS
+            lane.size > self._few_bytes
+            and type(lane.units[0].writes[0].done) not in LOW_PRIORITY_TYPES
             for lane in self._lanes.values()
         )
 

@@ -48,17 +48,17 @@ from rowcast.writes.write import Current, Outcome, Receipt, Write
 log = logging.getLogger("rowcast.commit")
 
 
-class GivenWay(NamedTuple):
+class SupersededCounts(NamedTuple):
     """How many decided writes of a large transaction have given way to newer ones."""
 
     puts: int
     deletions: int
 
 
-NOTHING: Final = GivenWay(0, 0)
+NOTHING: Final = SupersededCounts(0, 0)
 
 
-class GivesWay(NamedTuple):
+class YieldScope(NamedTuple):
     """Where a large transaction gives way to newer writes."""
 
     tables: Collection[str] = ()
@@ -67,9 +67,9 @@ class GivesWay(NamedTuple):
     """Whether it may write at a topic of one of them."""
 
 
-NOWHERE: Final = GivesWay()
+NOWHERE: Final = YieldScope()
 
-Conclude = Callable[[int, GivenWay], Sequence[Change]]
+Conclude = Callable[[int, SupersededCounts], Sequence[Change]]
 """Returns the changes of facts of a large transaction, whose last number it is given, and what of
 it has given way; called by the writer thread. Raises the Error that refuses it."""
 
@@ -82,11 +82,11 @@ class Stages(Reads, Protocol):
     """A store that takes large transactions; called by the writer thread."""
 
     def stage(
-        self, table: Table, after: int, page: StagedPage, *, gives_way: bool
+        self, table: Table, after: int, page: StagedPage, *, yields: bool
     ) -> "Future[list[int]]":
         """Log an invisible page for a table, of events and facts; done once the tables have it."""
 
-    def given_way(self) -> tuple[int, int, int]:
+    def superseded(self) -> tuple[int, int, int]:
         """Return how many puts and deletions have given way, and their bytes; raises BUSY."""
 
     def switch(self, last: int, counts: Sequence[StagedCount], changes: Sequence[Change]) -> None:
@@ -112,8 +112,8 @@ class StagedPart:
 class Staged:
     """One large transaction."""
 
-    def __init__(self, after: int, total: int, version: int, gives_way: GivesWay) -> None:
-        self.where = gives_way
+    def __init__(self, after: int, total: int, version: int, yields: YieldScope) -> None:
+        self.where = yields
         """Where it loses against newer writes."""
         self.after = after
         """The number after which it has its own."""
@@ -128,7 +128,7 @@ class Staged:
         """The switch, once it has begun; it completes even if its waiter is cancelled."""
 
     @property
-    def gives_way(self) -> bool:
+    def yields(self) -> bool:
         """Whether it loses against newer writes anywhere."""
         return bool(self.where.tables)
 
@@ -177,7 +177,7 @@ class StagedCommits(CommitQueue):
     def _stage_store(self) -> Stages:
         return cast("Stages", self._store)
 
-    def begin_staged(self, total: int, gives_way: GivesWay = NOWHERE) -> Staged:
+    def begin_staged(self, total: int, yields: YieldScope = NOWHERE) -> Staged:
         """Begin one of so many writes; raises BUSY while there is another one."""
         if self._staged is not None:
             raise Error(
@@ -186,16 +186,16 @@ class StagedCommits(CommitQueue):
                 retry_after_seconds=10,
             )
         after = max(self.reach, self._store.head(), self._unswept) + STAGED_GAP
-        self._staged = Staged(after, total, self._clock.tick(), gives_way)
+        self._staged = Staged(after, total, self._clock.tick(), yields)
         self._staged.returns = self._clock.returns
         return self._staged
 
     @property
-    def gives_way(self) -> bool:
+    def yields(self) -> bool:
         """Whether a transaction is in progress that gives way to newer writes."""
-        return self._staged is not None and self._staged.gives_way
+        return self._staged is not None and self._staged.yields
 
-    def gives_way_at(self, topic: str) -> bool:
+    def yields_at(self, topic: str) -> bool:
         """Whether a transaction in progress may write at a topic, and would give way to others.
 
         So the server does not write there by itself, to remove what the transaction replaces.
@@ -207,14 +207,14 @@ class StagedCommits(CommitQueue):
 
         Raises the Error of one that is refused.
         """
-        gives_way = _table_of(writes).name in staged.where.tables
+        yields = _table_of(writes).name in staged.where.tables
         for write in writes:
             write.event.version = staged.version
-            if gives_way:
+            if yields:
                 write.check(_newer)
                 write.follows = True
         work = GroupCommit(Batch(writes))
-        if gives_way:
+        if yields:
             alone = self._loop.create_task(self._page_alone(staged, work))
             alone.add_done_callback(_hear)
             applied = await asyncio.shield(alone)
@@ -264,8 +264,8 @@ class StagedCommits(CommitQueue):
             return None
         table, page = _table_of(writes), (events, changes)
         staged.note(table, events)
-        gives_way = table.name in staged.where.tables
-        return self._stage_store.stage(table, staged.after, page, gives_way=gives_way)
+        yields = table.name in staged.where.tables
+        return self._stage_store.stage(table, staged.after, page, yields=yields)
 
     async def switch(
         self,
@@ -289,7 +289,7 @@ class StagedCommits(CommitQueue):
             if next(self._numbers) > staged.after:
                 why = "others have written too much meanwhile; try again"
                 raise Error(Code.BUSY, why, retry_after_seconds=1)
-            if staged.gives_way and staged.returns != self._clock.returns:
+            if staged.yields and staged.returns != self._clock.returns:
                 why = "the clock was set back meanwhile, by which newer writes are known; try again"
                 raise Error(Code.BUSY, why, retry_after_seconds=1)
             append = partial(self._append_switch, staged, conclude)
@@ -306,10 +306,10 @@ class StagedCommits(CommitQueue):
     def _append_switch(self, staged: Staged, conclude: Conclude) -> list[tuple[Event, Table]]:
         """Append it; return the first event of each table that somebody has to hear of."""
         store = self._stage_store
-        given_way = NOTHING
-        if staged.gives_way:  # with all that was written before: nobody writes now
-            given_way = GivenWay(*store.given_way()[:2])
-        changes = conclude(staged.last, given_way)
+        superseded = NOTHING
+        if staged.yields:  # with all that was written before: nobody writes now
+            superseded = SupersededCounts(*store.superseded()[:2])
+        changes = conclude(staged.last, superseded)
         self._reserve(staged.last)
         store.switch(staged.last, staged.counts, changes)
         for _ in range(STAGED_SWITCH_TRIES):
@@ -319,7 +319,7 @@ class StagedCommits(CommitQueue):
                 log.warning("the tables do not have a large result yet: %s", error.full)
             else:
                 break
-        if staged.events == sum(given_way):
+        if staged.events == sum(superseded):
             return []  # nobody has anything to hear
         first: list[tuple[Event, Table]] = []
         for part in staged.parts.values():

@@ -98,7 +98,7 @@ Outcome = Receipt | Error
 Done = Callable[[Outcome], None]
 
 
-class Unawaited:
+class FireAndForget:
     """The ``done`` of writes without a waiter: only reports refusals.
 
     ``at_once``: nobody is told that such a message is stored, so it may be announced before it is.
@@ -118,10 +118,10 @@ class Unawaited:
             self._refused(outcome)
 
 
-UNAWAITED: Final = Unawaited()
+FIRE_AND_FORGET: Final = FireAndForget()
 
 
-class Unhurried:
+class LowPriority:
     """The ``done`` of a write whose outcome is noted, but for which nothing waits: a metric."""
 
     __slots__ = ("_note",)
@@ -134,7 +134,7 @@ class Unhurried:
         self._note(outcome)
 
 
-NOBODY_WAITS: Final = (Unawaited, Unhurried)
+LOW_PRIORITY_TYPES: Final = (FireAndForget, LowPriority)
 """Types of ``done`` of writes for which others need not make way."""
 
 
@@ -191,7 +191,7 @@ class Write:
         self,
         event: Event,
         caller: Caller,
-        done: Done = UNAWAITED,
+        done: Done = FIRE_AND_FORGET,
         condition: Condition | None = None,
         shape: CompiledTable | None = None,
         patch: object = None,

@@ -12,7 +12,7 @@ from rowcast.core.errors import Error
 from rowcast.core.events import PUT, Event
 from rowcast.core.topics import TopicFilter
 from rowcast.features.audit.refusals import TABLE, RefusalLog
-from rowcast.writes.write import Unawaited
+from rowcast.writes.write import FireAndForget
 
 
 class World(Rightful):
@@ -110,7 +110,7 @@ async def test_p5_a_value_that_does_not_fit_is_told_with_client_topic_and_reason
     world = World()
     sensor = Caller("ben", ALL, "mqtt", "sensor-7", "192.0.2.7")
     event = Event("Dog/1", PUT, b"hello", None, 0, True, None, "sensor-7")
-    world.kernel.submit(event, sensor, Unawaited(lambda _error: None))
+    world.kernel.submit(event, sensor, FireAndForget(lambda _error: None))
     (told,) = await world.told("write")
     assert ("sensor-7", "Dog/1", "invalid") == tuple(
         told[name] for name in ("client_id", "topic", "outcome")
@@ -124,7 +124,7 @@ async def test_p5_a_write_below_dollar_is_told(caplog):
     world = World()
     sensor = Caller("ben", ALL, "mqtt", "sensor-7", "192.0.2.7")
     event = Event("$delay/5/Dog/1", PUT, b"{}", None, 1, True, None, "sensor-7")
-    world.kernel.submit(event, sensor, Unawaited(lambda _error: None))
+    world.kernel.submit(event, sensor, FireAndForget(lambda _error: None))
     (told,) = await world.told("write")
     assert ("sensor-7", "$delay/5/Dog/1", "denied") == tuple(
         told[name] for name in ("client_id", "topic", "outcome")

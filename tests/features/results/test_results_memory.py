@@ -13,7 +13,7 @@ from rowcast.features.results.own_topics import AHEAD, OWN, TOPICS
 from rowcast.results.result_bounds import ChangeBounds
 from rowcast.results.result_changes import Author, Changes, nothing_before
 from rowcast.results.result_writing import write_result
-from rowcast.results.topic_shelves import shelf_of
+from rowcast.results.topic_shards import shard_of
 from rowcast.store.sqlite import SqlStore
 from rowcast.store.store import Change
 
@@ -84,7 +84,7 @@ async def test_m5_no_more_topics_of_a_result_are_in_memory_than_a_bound(world, t
             await made.add(page)
             most = max(most, made.topics.held_bytes)
     assert 0 < most <= HELD
-    sizes = [len(shelf.rows) async for shelf in made.compared(nothing_before)]
+    sizes = [len(shard.rows) async for shard in made.compared(nothing_before)]
     assert (sum(sizes), made.count) == (3_000, 3_000)
     assert max(sizes) < 60
     assert all(map(made.has, topics(3_000)))
@@ -147,7 +147,7 @@ async def test_own_records_of_an_earlier_version_are_replaced(world):
     await world.write(many(40))
     old = {}
     for topic in topics(40):
-        old.setdefault(f"{TOPICS}{shelf_of(topic)}", []).append(topic)
+        old.setdefault(f"{TOPICS}{shard_of(topic)}", []).append(topic)
     kept = [Change(OWNER, name, json.dumps(some).encode()) for name, some in old.items()]
     world.room.committer.keep(kept)
     await world.room.committer.durable()
@@ -162,7 +162,7 @@ async def test_own_records_of_an_earlier_version_are_replaced(world):
     assert not any(name.startswith(TOPICS) for _, name in world.facts(OWNER))
 
 
-async def test_own_records_that_are_many_are_read_a_shelf_at_a_time(world):
+async def test_own_records_that_are_many_are_read_a_shard_at_a_time(world):
     await world.write(many(300), replace=True)
     own, asked = Memory.of(OWNER, world.room.store.states(OWNER)).own, []
 
@@ -170,12 +170,12 @@ async def test_own_records_that_are_many_are_read_a_shelf_at_a_time(world):
         asked.append(prefix)
         return world.room.store.states(prefix)
 
-    found = [await own.on(shelf, facts, at_once=10) for shelf in range(256)]
-    assert sorted(topic for shelf in found for topic in shelf) == topics(300)
+    found = [await own.on(shard, facts, at_once=10) for shard in range(256)]
+    assert sorted(topic for shard in found for topic in shard) == topics(300)
     assert max(map(len, found)) < 10
     assert len(asked) == len(set(asked)) == len(world.facts("result-names/"))
     asked.clear()
-    assert [await own.on(shelf, facts) for shelf in range(256)] == found
+    assert [await own.on(shard, facts) for shard in range(256)] == found
     assert len(asked) == 1
 
 

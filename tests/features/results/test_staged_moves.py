@@ -221,9 +221,9 @@ async def test_k3_a_result_gives_way_in_those_of_its_tables_that_are_synced(tmp_
 
     def staging(table, *arguments, **more):
         done = stage(table, *arguments, **more)
-        names.append((table.name, more["gives_way"]))
+        names.append((table.name, more["yields"]))
         if len(names) == 2:
-            yields.extend(room.committer.gives_way_at(it) for it in ("Note/n0000", "Dog/a"))
+            yields.extend(room.committer.yields_at(it) for it in ("Note/n0000", "Dog/a"))
             puts = [room.put(topic, hand) for topic in ("Note/n0001", "Dog/b")]
             writing.extend(map(asyncio.ensure_future, puts))
         return done
@@ -237,7 +237,7 @@ async def test_k3_a_result_gives_way_in_those_of_its_tables_that_are_synced(tmp_
     assert world.records() == {"Dog/a": "r", "Dog/b": "r"}
     assert topics(world, "Note") == {"Note/n0001"}
     assert figures(world) == [(2, 3), (1, 8)]
-    assert not room.committer.gives_way_at("Note/n0000")
+    assert not room.committer.yields_at("Note/n0000")
     world.store.close()
 
 

@@ -22,8 +22,8 @@ from rowcast.features.retention.expiries import EndOfRecords
 from rowcast.features.sites.feature import Sites
 from rowcast.writes.known_versions import seen_by
 from rowcast.writes.last_write_wins import put_stamp, stamp_of
-from rowcast.writes.staged_commit import GivenWay, GivesWay
-from rowcast.writes.write import UNAWAITED, Receipt, Write
+from rowcast.writes.staged_commit import SupersededCounts, YieldScope
+from rowcast.writes.write import FIRE_AND_FORGET, Receipt, Write
 from virtual import turns
 
 DOG = TABLES[0]
@@ -47,7 +47,7 @@ class Synced(Staged):
 
     async def begin(self, total=9):
         self.time(10)
-        return self.room.committer.begin_staged(total, GivesWay({"Dog"}, lambda _: True))
+        return self.room.committer.begin_staged(total, YieldScope({"Dog"}, lambda _: True))
 
     async def page(self, staged, **rows):
         """Stage a page: the name of each dog, None for the end of its record."""
@@ -60,8 +60,8 @@ class Synced(Staged):
         """Switch; return what has given way."""
         told = []
 
-        def conclude(_last, given_way):
-            told.append(given_way)
+        def conclude(_last, superseded):
+            told.append(superseded)
             return ()
 
         await self.room.committer.switch(staged, conclude, lambda _: True)
@@ -89,7 +89,7 @@ def _admitted(kernel, topic, name):
     kind, payload = (DELETE, b"") if name is None else (PUT, b'{"name": "%s"}' % name.encode())
     event = Event(topic, kind, payload, JSON if payload else None, 1, True)
     event.client = client_of("hourly", "0badcafe:1")
-    write = Write(event, ANN, UNAWAITED, passed=True, part_of="a result")
+    write = Write(event, ANN, FIRE_AND_FORGET, passed=True, part_of="a result")
     kernel.writes.admit(write)
     return write
 
@@ -112,7 +112,7 @@ async def test_k3_newer_writes_win_over_staged_rows_before_and_after_their_page(
     before = world.records()
     assert await world.page(staged, e="r", f="r", g="r") == ["g"]
     assert world.records() == before
-    assert await world.switch(staged) == GivenWay(2, 1)
+    assert await world.switch(staged) == SupersededCounts(2, 1)
     hand = {"Dog/a": "by hand", "Dog/c": "by hand", "Dog/e": "by hand"}
     assert world.records() == hand | {"Dog/x": "r", "Dog/g": "r"}
     told = [(event.topic[-1], event.kind) for event in world.log()[6:]]
@@ -141,7 +141,7 @@ async def test_k3_what_comes_from_other_sites_is_compared_by_version_and_origin(
     assert await world.remote("c", same, origin=LATER)
     assert await world.remote("d", same, origin=EARLIER)
     assert set(world.records().values()) == {"remote"}
-    assert await world.switch(staged) == GivenWay(2, 0)
+    assert await world.switch(staged) == SupersededCounts(2, 0)
     assert world.records() == {
         "Dog/a": "r", "Dog/b": "remote", "Dog/c": "remote", "Dog/d": "r",
     }  # fmt: skip
@@ -158,7 +158,7 @@ async def test_k3_of_a_result_of_which_nothing_is_left_nobody_hears(tmp_path):
     for key in "abc":
         await world.put(key)
     world.heard.events.clear()
-    assert await world.switch(staged) == GivenWay(2, 0)
+    assert await world.switch(staged) == SupersededCounts(2, 0)
     assert world.heard.events == []
     assert set(world.records().values()) == {"by hand"}
     await world.put("a", "later")
@@ -192,7 +192,7 @@ async def test_k3_a_staged_deletion_is_remembered_from_the_switch_on(tmp_path):
     assert await world.remote("b", at(4), None)
     assert await world.remote("b", at(5))  # what was deleted at 4, and nobody sees more yet
     assert await world.remote("c", staged.version + 1, None)
-    assert await world.switch(staged) == GivenWay(0, 1)
+    assert await world.switch(staged) == SupersededCounts(0, 1)
     assert world.records() == {}
     for key in "ab":
         assert not await world.remote(key, at(6))
@@ -297,13 +297,13 @@ async def test_a_record_that_ends_while_a_result_replaces_it_is_not_ended_before
     for key in "ab":
         await room.put(f"Lease/{key}", b'{"name": "old"}')
     world.time(50)
-    staged = room.committer.begin_staged(1, GivesWay({"Lease"}, lambda topic: topic == "Lease/a"))
+    staged = room.committer.begin_staged(1, YieldScope({"Lease"}, lambda topic: topic == "Lease/a"))
     await room.committer.stage(staged, [_admitted(kernel, "Lease/a", "renewed")])
     world.time(70)
     ends = EndOfRecords(kernel, room.now)
     assert await ends.expire_due() == room.now() + 1  # "a" is over, and looked at again later
     assert not [one for one in room.store.expired(room.now(), 9) if one.topic != "Lease/a"]
-    assert room.committer.gives_way
+    assert room.committer.yields
     await world.switch(staged)
     page = room.store.scan(lease, TopicFilter("Lease/#"), "", 9)
     assert [(one.topic, one.decoded["name"]) for one in page.records] == [("Lease/a", "renewed")]
@@ -311,7 +311,7 @@ async def test_a_record_that_ends_while_a_result_replaces_it_is_not_ended_before
     world.time(111)
     assert await ends.expire_due() == inf
     assert not room.store.expired(room.now(), 9)
-    assert not room.committer.gives_way
+    assert not room.committer.yields
     world.store.close()
 
 

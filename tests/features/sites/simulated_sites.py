@@ -18,8 +18,8 @@ from rowcast.core.topics import TopicFilter
 from rowcast.features.bridges.messages import PRODUCER, Sender, event_of, message_of
 from rowcast.features.sites.feature import Sites
 from rowcast.writes.last_write_wins import stamp_of
-from rowcast.writes.staged_commit import GivesWay
-from rowcast.writes.write import UNAWAITED, Write
+from rowcast.writes.staged_commit import YieldScope
+from rowcast.writes.write import FIRE_AND_FORGET, Write
 
 SYNCED = "Dog/#", "u/#"
 ALWAYS = 10_000_000
@@ -127,7 +127,7 @@ class SimulatedSites:
         site = self.sites[name]
         committer = site.kernel.committer
         if site.result is None:
-            everywhere = GivesWay({"Dog"}, lambda _: True)
+            everywhere = YieldScope({"Dog"}, lambda _: True)
             site.result = committer.begin_staged(99, everywhere), {}
         staged, rows = site.result
         truths = {topic: site.truth.setdefault(topic, Truth()) for topic in topics}
@@ -136,7 +136,7 @@ class SimulatedSites:
         writes = []
         for topic in topics:
             event = Event(topic, kind, payload, JSON if payload else None, 1, True)
-            writes.append(Write(event, ANN, UNAWAITED, passed=True, part_of="a result"))
+            writes.append(Write(event, ANN, FIRE_AND_FORGET, passed=True, part_of="a result"))
             site.kernel.writes.admit(writes[-1])
         for outcome in await committer.stage(staged, writes):
             newer = site.truth[outcome.event.topic].current > (staged.version, name)
@@ -150,8 +150,8 @@ class SimulatedSites:
         (staged, rows), site.result = site.result, None
         told = []
 
-        def conclude(_last, given_way):
-            told.append(sum(given_way))
+        def conclude(_last, superseded):
+            told.append(sum(superseded))
             return ()
 
         await site.kernel.committer.switch(staged, conclude, lambda _: True)

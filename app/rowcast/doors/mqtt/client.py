@@ -28,7 +28,7 @@ from rowcast.mqtt.connection import Connection
 from rowcast.mqtt.packets import MQTT_5, Auth, Connack, Disconnect, Packet, Publish
 from rowcast.mqtt.reasons import Cause, Reason
 from rowcast.mqtt.violations import UnsupportedVersion, Violation
-from rowcast.writes.write import Outcome, Unawaited
+from rowcast.writes.write import FireAndForget, Outcome
 
 if TYPE_CHECKING:
     from rowcast.doors.mqtt.broker import Broker
@@ -87,7 +87,7 @@ class Client(Outgoing, Receiver):
         self.last_seen = self.loop.time()
         self.tells_seq = False  # in acknowledgements: MQTT 5, unless ``problems`` forbids it
         self.submit, self.submit_run = broker.kernel.submit, broker.kernel.submit_run
-        self.unheard = Unawaited(self.note_refusal, at_once=broker.settings.announces_first)
+        self.unheard = FireAndForget(self.note_refusal, at_once=broker.settings.announces_first)
         self.quota = self.refused = 0  # unanswered publishes, at most; refused ones, for statistics
         self.taken = self.answered = 0  # numbers of the last publishes of QoS 1 and 2
         self.early: dict[int, tuple[int, int, Outcome]] = {}

@@ -25,7 +25,7 @@ from rowcast.core.topics import RESULTS, TRANSACTIONS
 from rowcast.kernel.kernel import Kernel
 from rowcast.routes.system_rows import time_text
 from rowcast.store.store import Keep
-from rowcast.writes.write import Unawaited, Write
+from rowcast.writes.write import FireAndForget, Write
 
 log = logging.getLogger("rowcast.audit")
 
@@ -40,7 +40,7 @@ class Audit:
     def __init__(self, kernel: Kernel, now: WallClock) -> None:
         self._kernel = kernel
         self._now = now
-        self._refused = Unawaited(self._fail)
+        self._refused = FireAndForget(self._fail)
 
     def __call__(
         self, caller: Caller, action: str, topic: str, value: object, error: Error | None

@@ -33,7 +33,7 @@ from rowcast.core.topic_tables import REFUSALS, REFUSALS_LEVEL, TopicRoot, Topic
 from rowcast.kernel.kernel import Kernel
 from rowcast.routes.system_rows import time_text
 from rowcast.store.store import Keep
-from rowcast.writes.write import Unawaited, Write
+from rowcast.writes.write import FireAndForget, Write
 
 log = logging.getLogger("rowcast.refused")
 
@@ -73,7 +73,7 @@ class RefusalLog:
         )
         self.untold = 0
         """The number suppressed by the common rate, or of evicted callers."""
-        self._unheard = Unawaited(self._fail)
+        self._unheard = FireAndForget(self._fail)
 
     def __call__(self, caller: Caller, action: str, topic: str, code: str, reason: str) -> None:
         """Log a refusal, or count it."""

@@ -32,7 +32,7 @@ from rowcast.core.topic_tables import CLIENT_EVENTS, EVENTS_LEVEL, TopicRoot, To
 from rowcast.kernel.kernel import Kernel
 from rowcast.routes.system_rows import time_text
 from rowcast.subscriptions.gaps import LossCounter
-from rowcast.writes.write import Unawaited, Write
+from rowcast.writes.write import FireAndForget, Write
 
 log = logging.getLogger("rowcast.events")
 
@@ -91,7 +91,7 @@ class ClientEvents:
         """Counts by kind for clients beyond the bound."""
         self.failures = 0
         """Events refused by the disk."""
-        self._refused = Unawaited(self._fail)
+        self._refused = FireAndForget(self._fail)
 
     # -- the server --------------------------------------------------------------------------------
 

@@ -31,7 +31,7 @@ from rowcast.kernel.kernel import Kernel
 from rowcast.results.result_bounds import ChangeBounds
 from rowcast.results.result_changes import Author, Changes
 from rowcast.results.result_writing import write_result
-from rowcast.results.topic_shelves import TopicShelves
+from rowcast.results.topic_shards import TopicShards
 from rowcast.store.store import Change
 from rowcast.writes.write import Outcome, Receipt
 
@@ -69,7 +69,7 @@ class Result:
         self._bounds = bounds
         author = Author(*run, WRITER, "a job's result", alone=True)
         self._made = Changes(kernel, author, replace(bounds, mend=_MEND), str(directory))
-        self._there = TopicShelves(str(directory), bounds.held_bytes)
+        self._there = TopicShards(str(directory), bounds.held_bytes)
         """The topics of the records of the table."""
         self._closed = asyncio.Event()
 
@@ -114,8 +114,8 @@ class Result:
         there = self._there
         await self._note_records()
 
-        async def before(shelf: int) -> frozenset[str]:
-            return frozenset(await there.shelf(shelf))
+        async def before(shard: int) -> frozenset[str]:
+            return frozenset(await there.shard(shard))
 
         async for _ in self._made.compared(before):
             pass

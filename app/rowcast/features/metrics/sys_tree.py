@@ -24,7 +24,7 @@ from rowcast.features.metrics.reporter import Reporter, Written
 from rowcast.features.metrics.tree import LIVE, ROOT, SYSTEM, fixed, readings
 from rowcast.kernel.kernel import Kernel
 from rowcast.store.store import Keep
-from rowcast.writes.write import Outcome, Unhurried
+from rowcast.writes.write import LowPriority, Outcome
 
 TABLE: Final = TopicTable(METRICS, TopicRoot("$SYS"))
 """Their topic table, created at start, and never dropped (F1, F2)."""
@@ -91,4 +91,4 @@ class SysTree:
             written(outcome if isinstance(outcome, Error) else None)
 
         event = Event(topic, PUT, text.encode(), None, QOS, True)
-        self._kernel.submit(event, METRICS_WRITER, Unhurried(done))
+        self._kernel.submit(event, METRICS_WRITER, LowPriority(done))

@@ -1,9 +1,9 @@
 """The topics of a job's own records: those of its last result that replaced the one before.
 
-They are facts, one for each shelf (``results/topic_shelves.py``), so that a result is compared with
-one shelf at a time and they are never in memory as a whole. What a result changes of a few is
+They are facts, one for each shard (``results/topic_shards.py``), so that a result is compared with
+one shard at a time and they are never in memory as a whole. What a result changes of a few is
 written in its transaction. Many are written before it, as facts of a new name that nobody reads:
-its transaction says which name counts for each shelf. What is left of a result that was not
+its transaction says which name counts for each shard. What is left of a result that was not
 committed, the next one of the job removes first.
 """
 
@@ -12,9 +12,9 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from rowcast.core.result_limits import RESULT_NAMES_AT_ONCE, RESULT_SHELVES
+from rowcast.core.result_limits import RESULT_NAMES_AT_ONCE, RESULT_SHARDS
 from rowcast.core.tables import Table
-from rowcast.results.result_changes import Shelf
+from rowcast.results.result_changes import TopicShard
 from rowcast.store.store import Change
 
 OWN: Final = "own"
@@ -41,12 +41,12 @@ class OwnTopics:
     """The path of the table of all of them."""
     rows: int = 0
     """How many there are."""
-    names: list[str] = field(default_factory=lambda: [""] * RESULT_SHELVES)
-    """The name of the fact of each shelf; empty for an empty one."""
+    names: list[str] = field(default_factory=lambda: [""] * RESULT_SHARDS)
+    """The name of the fact of each shard; empty for an empty one."""
     ahead: str = ""
     """The name under which some were written for a result that is not committed."""
     old: dict[int, frozenset[str]] = field(default_factory=dict)
-    """Those that are in facts of earlier versions, by shelf."""
+    """Those that are in facts of earlier versions, by shard."""
     _read: dict[int, frozenset[str]] | None = None
 
     def take(self, name: str, value: bytes) -> None:
@@ -59,34 +59,34 @@ class OwnTopics:
         else:
             self.old[int(name.removeprefix(TOPICS))] = frozenset(kept)
 
-    def place(self, shelf: int) -> str:
-        """Return the owner of the facts of a shelf."""
-        return f"{self.places}{shelf}/"
+    def place(self, shard: int) -> str:
+        """Return the owner of the facts of a shard."""
+        return f"{self.places}{shard}/"
 
     @property
     def places(self) -> str:
-        """The prefix of the owners of all shelves."""
+        """The prefix of the owners of all shards."""
         return _OWNER + self.owner.partition("/")[2]
 
     async def on(
-        self, shelf: int, facts: Facts, at_once: int = RESULT_NAMES_AT_ONCE
+        self, shard: int, facts: Facts, at_once: int = RESULT_NAMES_AT_ONCE
     ) -> frozenset[str]:
-        """Return those on a shelf. Up to ``at_once`` are read together, and stay in memory."""
+        """Return those in a shard. Up to ``at_once`` are read together, and stay in memory."""
         if self.old:
-            return self.old.get(shelf, frozenset())
+            return self.old.get(shard, frozenset())
         if self._read is None and self.rows <= at_once:
             self._read = self._found(await facts(self.places)) if self.rows else {}
         known = self._read
         if known is None:
-            known = self._found(await facts(self.place(shelf)) if self.names[shelf] else ())
-        return known.get(shelf, frozenset())
+            known = self._found(await facts(self.place(shard)) if self.names[shard] else ())
+        return known.get(shard, frozenset())
 
     def _found(self, facts: Iterable[tuple[str, str, bytes]]) -> dict[int, frozenset[str]]:
         found: dict[int, frozenset[str]] = {}
         for owner, name, value in facts:
-            shelf = int(owner.removeprefix(self.places).rstrip("/"))
-            if self.names[shelf] == name:
-                found[shelf] = frozenset(json.loads(value))
+            shard = int(owner.removeprefix(self.places).rstrip("/"))
+            if self.names[shard] == name:
+                found[shard] = frozenset(json.loads(value))
         return found
 
     def outside(self, table: Table, tables: Iterable[Table]) -> int:
@@ -102,7 +102,7 @@ class OwnTopics:
         """Return the changes that remove what was written for a result that is not committed."""
         if not self.ahead:
             return []
-        places = (self.place(shelf) for shelf in range(RESULT_SHELVES))
+        places = (self.place(shard) for shard in range(RESULT_SHARDS))
         gone = [Change(place, self.ahead, None) for place in places]
         return [*gone, Change(self.owner, AHEAD, None)]
 
@@ -125,17 +125,17 @@ class NewTopics:
         self._bytes = 0
         self._ahead = False
 
-    async def take(self, shelf: Shelf) -> None:
-        """Take the topics on one shelf."""
-        before, number = self._before, shelf.number
-        if shelf.rows == shelf.before and not before.old:
+    async def take(self, shard: TopicShard) -> None:
+        """Take the topics in one shard."""
+        before, number = self._before, shard.number
+        if shard.rows == shard.before and not before.old:
             return
         place = before.place(number)
         if before.names[number]:
             self._gone.append(Change(place, before.names[number], None))
-        self._names[number] = self._name if shelf.rows else ""
-        if shelf.rows:
-            value = json.dumps(sorted(shelf.rows)).encode()
+        self._names[number] = self._name if shard.rows else ""
+        if shard.rows:
+            value = json.dumps(sorted(shard.rows)).encode()
             self._new.append(Change(place, self._name, value))
             self._bytes += len(value)
         if self._bytes > self._most:

@@ -10,7 +10,7 @@ from rowcast.features.results.own_topics import NewTopics
 from rowcast.features.results.telling import Tellings, Untold
 from rowcast.results.result_changes import Changes
 from rowcast.store.store import Change
-from rowcast.writes.write import UNAWAITED, Outcome, Receipt
+from rowcast.writes.write import FIRE_AND_FORGET, Outcome, Receipt
 
 if TYPE_CHECKING:
     from rowcast.kernel.kernel import Kernel
@@ -86,7 +86,7 @@ class PendingCommit:
     def untold(self, after: int, last: int) -> Sequence[Change]:
         """Return what is kept until hooks are told of staged rows, if there are any."""
         author = self.made.author
-        if author.telling(self._kernel) is UNAWAITED:
+        if author.telling(self._kernel) is FIRE_AND_FORGET:
             return ()
         self._untold = Untold(tuple(self.made.tables), after, last, author.caller)
         return (self._untold.fact(),)

@@ -307,9 +307,9 @@ class BulkCommit:
             await keep(own.forgotten())
         names = NewTopics(own, str(memory.next), keep, most) if order.replace else None
         before = partial(own.on, facts=self._facts) if order.replace else nothing_before
-        async for shelf in made.compared(before):
+        async for shard in made.compared(before):
             if names is not None:
-                await names.take(shelf)
+                await names.take(shard)
         return names
 
     async def _check_replaced(self, memory: Memory, table: Table) -> None:

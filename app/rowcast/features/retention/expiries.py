@@ -81,7 +81,7 @@ class EndOfRecords:
         if soonest is None or soonest > now:
             self._passed, self._patience = 0.0, self._retry_seconds
             return inf if soonest is None else soonest
-        if self._kernel.committer.gives_way:
+        if self._kernel.committer.yields:
             return max(soonest, self._now() + GIVEN_WAY_SECONDS)
         return soonest if blocked else await self._pass_refused(now)
 

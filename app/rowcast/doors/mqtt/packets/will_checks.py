@@ -18,7 +18,7 @@ from rowcast.mqtt.packets import Will
 from rowcast.mqtt.reasons import Reason
 from rowcast.mqtt.violations import Violation
 from rowcast.routes.registry import VERB_OF_KIND, Route
-from rowcast.writes.write import UNAWAITED, Write
+from rowcast.writes.write import FIRE_AND_FORGET, Write
 
 _OF_VALUE: Final = frozenset({Code.INVALID, Code.UNPROCESSABLE, Code.UNSUPPORTED})
 
@@ -35,7 +35,7 @@ def check_will(kernel: Kernel, will: Will, caller: Caller) -> None:
         kernel.rights.check_write(will.topic, caller, event.kind)
         if not route.overrides(VERB_OF_KIND[event.kind]):
             event.properties = None  # of which steps would take note
-            kernel.admission.step(route)(Write(event, caller, UNAWAITED))
+            kernel.admission.step(route)(Write(event, caller, FIRE_AND_FORGET))
     except Error as error:
         if error.code not in _OF_VALUE or not _takes_all(route):
             raise _refused(error, PUBACK_REASONS[error.code]) from None
