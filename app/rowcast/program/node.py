@@ -86,14 +86,9 @@ class Node:
     async def open(self) -> bool:
         """Start the engine, and wait for a majority; return False if it is to stop meanwhile.
 
-        What it waits for is told by HTTP. Raises Error when this node cannot be one.
+        What it waits for is told by HTTP, from here until a role opens its own ports: a port that
+        was closed in between would refuse who asks. Raises Error when this node cannot be one.
         """
-        try:
-            return await self._open()
-        finally:
-            await self._standing_by.end()
-
-    async def _open(self) -> bool:
         cluster = self._cluster
         check_begin(self.config.data, cluster)
         schema, url = load_schema(self.config.schema_file), self.config.database_url
@@ -122,6 +117,7 @@ class Node:
         self._agreed = agreed(self.config, schema.text)
         self._written = WrittenSchema(url, engine, schema.text)
         self._member = self._membership(engine, key, accepting, connecting)
+        await self._standing_by.tell("this node starts; ask again in a moment")
         return True
 
     def _membership(
@@ -249,7 +245,6 @@ class Node:
                     await asyncio.to_thread(self.keeper.give_up)
                 await self._standing_by.tell(error.message)
                 await self._pause()
-                await self._standing_by.end()
         if self._left:
             raise has_left(self._cluster, self.config.data)
 
@@ -297,20 +292,18 @@ class Node:
     async def _schema_reached(self) -> bool:
         """Wait until the log is written under this node's schema; return False to do otherwise."""
         told = False
-        try:
-            while not await asyncio.to_thread(self._written.settle):
-                if not told:
-                    log.error("this node does not follow: %s", OTHER)
-                told = True
-                await self._standing_by.tell(OTHER)
-                await self._pause()
-                if self.keeper.held or self._stopping.is_set() or self._left:
-                    return False
-        finally:
-            await self._standing_by.end()
+        while not await asyncio.to_thread(self._written.settle):
+            if not told:
+                log.error("this node does not follow: %s", OTHER)
+            told = True
+            await self._standing_by.tell(OTHER)
+            await self._pause()
+            if self.keeper.held or self._stopping.is_set() or self._left:
+                return False
         return True
 
     async def _begin(self, role: Application) -> None:
+        await self._standing_by.end()
         await role.start()
         if role.doors.certificates is not None:  # read again on SIGHUP, as by a server
             self._loop.add_signal_handler(signal.SIGHUP, role.doors.certificates.look_now)
@@ -336,6 +329,7 @@ class Node:
 
     async def close(self) -> None:
         """End everything."""
+        await self._standing_by.end()
         await self._closing.aclose()
 
 
