@@ -303,7 +303,7 @@ class TestTrim:
 
     @pytest.mark.slow
     def test_a_large_entry_is_stored_read_and_deleted(self, connect):
-        engine = connect(bytes_max=1 << 20, request_seconds=2.0)
+        engine = connect(bytes_max=1 << 20, request_seconds=10.0)
         data = os.urandom(1 << 20) * 64
         engine.append(1, data)
         assert engine.read(0, 1) == [data]
