@@ -240,7 +240,7 @@ def _past(response: httpx.Response) -> HistoryReads:
 
 
 def _written(response: httpx.Response) -> Written:
-    told = _value(response) if response.content else None
+    value = _value(response) if response.content else None
     cursor = cursor_of(response) or str(response.headers.get("rowcast-position", ""))
-    name = told.get("id") if isinstance(told, dict) else None
-    return Written(response.status_code, cursor, name, told)
+    name = value.get("id") if isinstance(value, dict) else None
+    return Written(response.status_code, cursor, name, value)

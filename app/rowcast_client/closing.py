@@ -35,14 +35,14 @@ def unopened(url: str, failure: Exception) -> Problem:
     """Return why no connection came about."""
     if not isinstance(failure, InvalidStatus):
         return nobody(url, failure)
-    told = failure.response
-    head, body = [*told.headers.raw_items()], bytes(told.body or b"")
-    answer = httpx.Response(told.status_code, headers=head, content=body)
+    response = failure.response
+    head, body = [*response.headers.raw_items()], bytes(response.body or b"")
+    answer = httpx.Response(response.status_code, headers=head, content=body)
     try:
         check(answer)
     except Problem as problem:
         return problem
-    return Problem(0, {"code": "busy"}, f"{url} answered {told.status_code} to a WebSocket")
+    return Problem(0, {"code": "busy"}, f"{url} answered {response.status_code} to a WebSocket")
 
 
 def ended(url: str, closed: ConnectionClosed) -> Problem:
@@ -54,8 +54,8 @@ def ended(url: str, closed: ConnectionClosed) -> Problem:
     if code in PRIVATE_CODES:
         status = code - 4000
         known = _PRIVATE.get(status, Code.INVALID)
-    told = reason or f"the server ended the connection with code {code}"
-    return Problem(status, {"code": str(known)}, told)
+    message = reason or f"the server ended the connection with code {code}"
+    return Problem(status, {"code": str(known)}, message)
 
 
 def seconds_asked(problem: Problem | None) -> float:

@@ -38,8 +38,8 @@ class Event:
     @property
     def gap(self) -> dict[str, object] | None:
         """The events skipped here: ``count``, ``reason``, ``from`` and ``to``."""
-        told = self.fields.get("gap")
-        return told if isinstance(told, dict) else None
+        gap = self.fields.get("gap")
+        return gap if isinstance(gap, dict) else None
 
 
 @dataclass(frozen=True, slots=True)

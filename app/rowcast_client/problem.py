@@ -38,8 +38,8 @@ class Problem(Error):  # noqa: N818 - the name that RFC 9457 has for it
     @property
     def problems(self) -> list[dict[str, object]]:
         """The mistakes in a value, each with ``path`` and ``message``."""
-        told = self.details.get("problems")
-        return cast("list[dict[str, object]]", told) if isinstance(told, list) else []
+        problems = self.details.get("problems")
+        return cast("list[dict[str, object]]", problems) if isinstance(problems, list) else []
 
     @property
     def is_final(self) -> bool:
@@ -96,8 +96,8 @@ def nobody(url: str, failure: Exception) -> Problem:
     parts = urlsplit(url)
     shown = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()  # without the password
     reason = str(failure) or type(failure).__name__
-    told = next((say for word, say in _OF_TLS if word in reason), _NOBODY)
-    found = Problem(0, {"code": "busy"}, told.format(shown=shown, reason=reason))
+    message = next((say for word, say in _OF_TLS if word in reason), _NOBODY)
+    found = Problem(0, {"code": "busy"}, message.format(shown=shown, reason=reason))
     refused = httpx.ConnectError | httpx.ConnectTimeout | ConnectionRefusedError
     found.is_unsent = isinstance(failure, refused)
     return found

@@ -176,9 +176,9 @@ class Socket:
         if value:
             said["value"] = value[0]
         marked = marked and not topic.startswith("$")  # a topic of the server's own has no marks
-        told = await self._link.ask(said, can_repeat=False, marked=marked)
-        cursor = str(told.get("cursor") or "")
-        return Written(201 if told.get("created") else 200, cursor, told=told)
+        answer = await self._link.ask(said, can_repeat=False, marked=marked)
+        cursor = str(answer.get("cursor") or "")
+        return Written(201 if answer.get("created") else 200, cursor, told=answer)
 
 
 class SocketSubscription:

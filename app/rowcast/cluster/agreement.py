@@ -31,11 +31,11 @@ NAMES: Final = (
 
 def agreement(schema: str, settings: Mapping[str, object]) -> str:
     """Return the text; ``settings`` are those that are not the default, by names of ``NAMES``."""
-    told = dict(settings)
+    agreed = dict(settings)
     if OPERATIONS != VERSION_FIRST:
-        told[VERSION] = OPERATIONS
-    lines = (f"# {name}: {told[name]}\n" for name in NAMES if name in told)
-    return "\n".join((schema, *lines)) if told else schema
+        agreed[VERSION] = OPERATIONS
+    lines = (f"# {name}: {agreed[name]}\n" for name in NAMES if name in agreed)
+    return "\n".join((schema, *lines)) if agreed else schema
 
 
 def difference(own: str, other: str) -> str:

@@ -72,7 +72,7 @@ class Clocks:
     def _others(self) -> dict[str, float]:
         """Return by how many seconds the clock of each other node is ahead of this one's."""
         own, listed = self._now() - self._steady(), self.listed()
-        return {node: told - own for node, told in self._told.items() if node in listed}
+        return {node: reported - own for node, reported in self._told.items() if node in listed}
 
     @property
     def _is_heard(self) -> bool:

@@ -23,8 +23,8 @@ def syntax_error(payload: bytes, fault: orjson.JSONDecodeError) -> Error:
     if "depth limit" in reason or "allocate" in reason:  # orjson runs out of room before its depth
         return Error(Code.TOO_LARGE, f"In the JSON, at {where}, {model.TOO_DEEP}")
     if "infinity" in reason:
-        told = "a number is beyond 1.8E+308; send it as text, which a Decimal takes"
-        return Error(Code.INVALID, f"In the JSON, at {where}, {told}.")
+        message = "a number is beyond 1.8E+308; send it as text, which a Decimal takes"
+        return Error(Code.INVALID, f"In the JSON, at {where}, {message}.")
     try:
         payload.decode("utf-8")
     except UnicodeDecodeError as broken:

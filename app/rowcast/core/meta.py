@@ -24,8 +24,8 @@ def meta_of(event: Event, epoch: str) -> dict[str, object]:
     version = event.version or None
     time = milliseconds_of(version) if version else None
     kind = PUT if event.kind == SNAPSHOT else event.kind
-    told = (event.seq or None, time, version, epoch, event.client, kind)
-    meta: dict[str, object] = dict(zip(NAMES, told, strict=True))
+    values = (event.seq or None, time, version, epoch, event.client, kind)
+    meta: dict[str, object] = dict(zip(NAMES, values, strict=True))
     writer = writer_of(event)
     if writer is not None:
         meta[USER], meta[DOOR] = writer
@@ -43,8 +43,8 @@ def with_meta(
     time, includes whether a record with a deadline is stale then.
     """
     known = value if isinstance(value, dict) else {"value": value}
-    told = known | meta_of(record, epoch) | {"_op": PUT}
+    row = known | meta_of(record, epoch) | {"_op": PUT}
     table = record.table
     if now_seconds is not None and table is not None and table.deadline_seconds:
-        told[STALE] = is_stale(table, record.version, now_seconds)
-    return told
+        row[STALE] = is_stale(table, record.version, now_seconds)
+    return row

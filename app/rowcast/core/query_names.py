@@ -66,8 +66,8 @@ def unknown_name(table: Table, path: Path) -> str:
     name = ".".join(path)
     seen = [item.name for item in table.attributes if not item.hidden]
     near = did_you_mean(path[0], seen) if path[0] not in seen else ""
-    told = f"{table.name} declares no attribute {name[:80]!r}, and no record has one"
-    return f"{told}{near or _as_written(name)}"
+    message = f"{table.name} declares no attribute {name[:80]!r}, and no record has one"
+    return f"{message}{near or _as_written(name)}"
 
 
 def _as_written(name: str) -> str:

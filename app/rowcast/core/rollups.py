@@ -32,8 +32,8 @@ class RollupRule:
     @property
     def digest(self) -> str:
         """A text that differs for a rule with other rows."""
-        told = repr(self) + (repr(sorted(self.decimals)) if self.decimals else "")
-        return blake2b(told.encode(), digest_size=8).hexdigest()
+        text = repr(self) + (repr(sorted(self.decimals)) if self.decimals else "")
+        return blake2b(text.encode(), digest_size=8).hexdigest()
 
     @property
     def every(self) -> int:

@@ -60,8 +60,8 @@ class NatsGroup:
         return server.removeprefix(f"{self._name}-")
 
     def _meta(self) -> dict[str, bool]:
-        told = self._ask_system(META, {"leader_only": True})
-        group = cast("dict[str, object]", _part(told, "data")).get("meta_cluster")
+        answer = self._ask_system(META, {"leader_only": True})
+        group = cast("dict[str, object]", _part(answer, "data")).get("meta_cluster")
         if not isinstance(group, dict) or not group.get("leader"):
             raise no_answer(NAME, "its servers have no leader")
         found = {str(group["leader"]): True}
@@ -103,8 +103,8 @@ class NatsGroup:
 
     def remove(self, node: str) -> None:
         """Remove the server of a node, which is stopped. Raises BUSY."""
-        told = self._ask_system(REMOVE, {"peer": f"{self._name}-{node}"})
-        problem = told.get("error")
+        answer = self._ask_system(REMOVE, {"peer": f"{self._name}-{node}"})
+        problem = answer.get("error")
         if isinstance(problem, dict) and problem.get("err_code") != NOT_MEMBER:
             raise no_answer(NAME, str(problem.get("description")))
 

@@ -36,28 +36,28 @@ def syncing(monitors: Sequence[str], seconds: float = WAIT_SECONDS) -> dict[str,
         url = f"{monitor.rstrip('/')}/varz"
         try:
             with urlopen(url, timeout=seconds) as answer:  # noqa: S310 - http, by the settings
-                told = json.loads(answer.read(ANSWER_BYTES_MAX))
-            streams = told.get("jetstream", {}).get("config") or {}
-            found[str(told["server_name"])] = bool(streams.get("sync_always"))
+                status = json.loads(answer.read(ANSWER_BYTES_MAX))
+            streams = status.get("jetstream", {}).get("config") or {}
+            found[str(status["server_name"])] = bool(streams.get("sync_always"))
         except (OSError, HTTPException, ValueError, KeyError, AttributeError) as error:
             log.debug("the monitoring address %s: %s", monitor, error)
     return found
 
 
-def check_sync(servers: Collection[str], told: Mapping[str, bool]) -> None:
+def check_sync(servers: Collection[str], synced: Mapping[str, bool]) -> None:
     """Raise INVALID when one of those that keep the log does not sync each message.
 
     Raises BUSY unless a majority has answered: one that is down must not keep a node from starting.
     ``servers`` has the names of those that keep the log.
     """
     for name in sorted(servers):
-        if told.get(name) is False:
+        if synced.get(name) is False:
             raise Error(
                 Code.INVALID,
                 f"the NATS server {name} acknowledges messages before they are on its disk, and a "
                 f"power failure would lose them; {MEND}",
             )
-    silent = sorted(servers - told.keys())
+    silent = sorted(servers - synced.keys())
     if len(silent) * 2 >= len(servers):
         raise Error(
             Code.BUSY,

@@ -94,9 +94,9 @@ class FollowerStore(JournaledStore):
         self.applying.push(batch.number)
         return content
 
-    def _check_schema(self, number: int, told: str) -> None:
+    def _check_schema(self, number: int, schema: str) -> None:
         """Raise CONFLICT for a batch after which events are those of other tables."""
-        if told in {"", self.schema}:
+        if schema in {"", self.schema}:
             return
         self.differs = True
         if self.on_other_schema is not None:

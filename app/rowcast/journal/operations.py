@@ -86,24 +86,24 @@ def stage(table: Table, after: int, page: StagedPage, *, yields: bool = False) -
 
     ``page``: its events, and changes of facts. ``yields``: newer writes win over its rows.
     """
-    told = (Operation(GIVE_WAY, ()),) if yields else ()
-    return Operation(STAGE, (table.name, after, encode_content(Content(*page, told), after)))
+    operations = (Operation(GIVE_WAY, ()),) if yields else ()
+    return Operation(STAGE, (table.name, after, encode_content(Content(*page, operations), after)))
 
 
 def switch(last: int, counts: Sequence[StagedCount]) -> Operation:
     """Return the operation by which all see what was staged for tables, up to a number."""
-    told: list[str | int] = []
+    arguments: list[str | int] = []
     for table, count, size in counts:
-        told += (table.name, count, size)
-    first, *more = told or ("", 0, 0)
+        arguments += (table.name, count, size)
+    first, *more = arguments or ("", 0, 0)
     return Operation(SWITCH, (first, last, *more))
 
 
 def told_by_switch(arguments: Arguments) -> tuple[int, list[tuple[str, int, int]]]:
     """Return the number up to which a switch goes, and names of tables, events, bytes."""
     name, last, *more = arguments
-    told = (name, *more)
-    each = zip(told[::3], told[1::3], told[2::3], strict=True)
+    counts = (name, *more)
+    each = zip(counts[::3], counts[1::3], counts[2::3], strict=True)
     return cast("int", last), [cast("tuple[str, int, int]", one) for one in each]
 
 
@@ -151,8 +151,8 @@ def _stage(
 
 
 def _switch(tables: Operates, arguments: Arguments, table_of: TableOf) -> int:
-    last, told = told_by_switch(arguments)
-    known = ((table_of(name), count, size) for name, count, size in told)
+    last, part = told_by_switch(arguments)
+    known = ((table_of(name), count, size) for name, count, size in part)
     counts = [(table, count, size) for table, count, size in known if table is not None]
     tables.switch(last, counts)
     return 0

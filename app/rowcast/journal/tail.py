@@ -173,13 +173,15 @@ class Tail:
             self.applied = max(self.applied, number)
             self.problem = problem
             self._failures += bool(problem)
-            told = [(self._results.pop(key, None), value) for key, value in results.items()]
+            results_of = [(self._results.pop(key, None), value) for key, value in results.items()]
             # A batch whose report was lost with its applier has no results; it is applied.
-            told += [(self._results.pop(key), []) for key in list(self._results) if key <= number]
+            results_of += [
+                (self._results.pop(key), []) for key in list(self._results) if key <= number
+            ]
             self._hasty.intersection_update(self._results)
             failed = [self._results.pop(key) for key in self._hasty] if problem else []
             self._changed.notify_all()
-        for future, value in told:
+        for future, value in results_of:
             if future is not None and not future.cancelled():
                 future.set_result(value)
         for future in failed:

@@ -135,7 +135,7 @@ class WrittenSchema:
 
     def _changes_after(self, applied: int) -> bool:
         """Whether a batch after one begins with another schema than this node's."""
-        return any(told not in {"", self._schema} for _, told in self._batches(applied))
+        return any(schema not in {"", self._schema} for _, schema in self._batches(applied))
 
     def _apply(self) -> tuple[str, int]:
         """Apply all that the tables lack; return the schema of the last batch, and its number."""
@@ -156,10 +156,10 @@ class WrittenSchema:
     def _take(self, applier: Applier, after: int, written: str) -> str:
         """Apply batches up to one that begins with another schema; return that, or nothing."""
         size, waiting = 0, list[Batch]()
-        for batch, told in self._batches(after):
-            if told not in {"", written}:
+        for batch, schema in self._batches(after):
+            if schema not in {"", written}:
                 applier.apply(waiting)
-                return told
+                return schema
             waiting.append(batch)
             size += len(batch.data)
             if size >= READ_BYTES:

@@ -195,9 +195,9 @@ class Forked:
             raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0)
         with self._asking:
             if self._code is None:
-                told = os.read(self._told, _CODE.size)
+                code = os.read(self._told, _CODE.size)
                 # Nothing comes when the fork server has ended before it: as if killed, then.
-                self._code = int(_CODE.unpack(told)[0]) if told else -signal.SIGKILL
+                self._code = int(_CODE.unpack(code)[0]) if code else -signal.SIGKILL
             return self._code
 
     def poll(self) -> int | None:

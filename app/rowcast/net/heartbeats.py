@@ -45,6 +45,6 @@ class Silence:
 
 def readable(handle: int, seconds: float | None) -> bool:
     """Wait for so long at most; not by ``select``, which takes no handle beyond 1023."""
-    told = select.poll()
-    told.register(handle, select.POLLIN)
-    return bool(told.poll(None if seconds is None else seconds * 1000))
+    poll = select.poll()
+    poll.register(handle, select.POLLIN)
+    return bool(poll.poll(None if seconds is None else seconds * 1000))

@@ -54,16 +54,16 @@ class SingleThread(Executor):
     def _run(self) -> None:
         calls = self._calls.get
         while (item := calls()) is not None:
-            call, told, failed = item
+            call, done, failed = item
             try:
                 call()
             except BaseException as raised:  # noqa: BLE001 - whoever has asked for it is told
-                told = partial(failed, raised)
+                done = partial(failed, raised)
             try:
-                told()
+                done()
             except Exception:
                 log.exception("nobody could be told of the end of %r", call)
-            del item, call, told, failed  # what they hold is free while the next is waited for
+            del item, call, done, failed  # what they hold is free while the next is waited for
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Take no more calls, and end after those that wait; ``wait`` for that."""

@@ -57,18 +57,18 @@ def agreed(config: Config, schema: str) -> str:
     if not config.cluster.name:
         return schema
     log_, topics = config.log, config.topics
-    told: dict[str, object] = {}
+    settings: dict[str, object] = {}
     for name in ("keep_seconds", "keep_events", "keep_bytes"):
         for section, part in (("history", config.history), ("topics", topics)):
             if getattr(part, name) != type(part).model_fields[name].default:
-                told[f"{section}.{name}"] = getattr(part, name)
+                settings[f"{section}.{name}"] = getattr(part, name)
     if tables := {name: kept.model_dump() for name, kept in topics.tables.items()}:
-        told["topics.tables"] = json.dumps(tables, sort_keys=True)
+        settings["topics.tables"] = json.dumps(tables, sort_keys=True)
     if log_.archive and log_.archive_location:
-        told["log.archive_location"] = log_.archive_location.rstrip("/")
+        settings["log.archive_location"] = log_.archive_location.rstrip("/")
         if log_.archive_days:
-            told["log.archive_days"] = log_.archive_days
-    return agreement(schema, told)
+            settings["log.archive_days"] = log_.archive_days
+    return agreement(schema, settings)
 
 
 def _is_private(cluster: Cluster) -> bool:

@@ -149,5 +149,5 @@ def check_jobs(config: Config, tables: Sequence[Table]) -> None:
             try:
                 plan.file(table.derived.job)
             except Error as error:
-                told = f"{where}: {error.message}, {plan.directory}"
-                raise Error(error.code, told) from error
+                message = f"{where}: {error.message}, {plan.directory}"
+                raise Error(error.code, message) from error

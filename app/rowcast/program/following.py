@@ -199,10 +199,10 @@ class Following(Application):
         rows = figure_rows(CLOCK, list, clock.answer)
         return rows(self.kernel, CLOCK, asked, Caller(self._node, ALL))
 
-    def _hear(self, heard: FilterReceiver, told: str) -> SystemRows:
+    def _hear(self, heard: FilterReceiver, path: str) -> SystemRows:
         """Take filters of the sequencer, which are told as the id of a row."""
         rows = figure_rows(FILTERS, list, heard.take)
-        return rows(self.kernel, FILTERS, told, Caller(self._node, ALL))
+        return rows(self.kernel, FILTERS, path, Caller(self._node, ALL))
 
     async def _follow(self) -> None:
         """Connect. Raises Error when this process is of no use without a connection."""

@@ -170,9 +170,9 @@ class Node:
         return await getting.replace(file_of(self.config.database_url), fetch)
 
     async def _tell_copying(self, why: str) -> None:
-        told = f"this node {why}; it gets a copy of the tables of another node"
-        log.warning("%s", told)
-        await self._standing_by.tell(told)
+        message = f"this node {why}; it gets a copy of the tables of another node"
+        log.warning("%s", message)
+        await self._standing_by.tell(message)
 
     async def _answer(self, ask: Callable[[], T]) -> T | None:
         """Ask the engine until it answers, in a thread; None if this node is to stop meanwhile."""
@@ -212,11 +212,11 @@ class Node:
                 if self._stopping.is_set():
                     return None
                 hint = HINT if self._cluster.starts_nats else ""
-                told = f"this node waits for the others: {error.message}{hint}"
+                message = f"this node waits for the others: {error.message}{hint}"
                 if not waiting:
-                    log.warning("%s", told)
+                    log.warning("%s", message)
                 waiting = True
-                await self._standing_by.tell(told)
+                await self._standing_by.tell(message)
             else:
                 self._closing.push_async_callback(asyncio.to_thread, engine.close)
                 return engine
@@ -291,11 +291,11 @@ class Node:
 
     async def _schema_reached(self) -> bool:
         """Wait until the log is written under this node's schema; return False to do otherwise."""
-        told = False
+        is_logged = False
         while not await asyncio.to_thread(self._written.settle):
-            if not told:
+            if not is_logged:
                 log.error("this node does not follow: %s", OTHER)
-            told = True
+            is_logged = True
             await self._standing_by.tell(OTHER)
             await self._pause()
             if self.keeper.held or self._stopping.is_set() or self._left:

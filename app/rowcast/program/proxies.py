@@ -37,7 +37,7 @@ def behind_proxies(edge: ASGIApp, trusted: Sequence[str]) -> ASGIApp:
         return edge(scope, receive, send)
 
     trusting = ProxyHeadersMiddleware(asked, list(trusted))  # type: ignore[arg-type]
-    told: set[str] = set()
+    warned: set[str] = set()
 
     def app(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         for name, _ in scope["headers"]:
@@ -48,8 +48,8 @@ def behind_proxies(edge: ASGIApp, trusted: Sequence[str]) -> ASGIApp:
         host, port = scope.get("client") or ("", 0)
         scope[_PROXY] = host = _plain(host)
         scope["client"] = host, port
-        if is_loopback(host) and host not in trusting.trusted_hosts and host not in told:
-            told.add(host)
+        if is_loopback(host) and host not in trusting.trusted_hosts and host not in warned:
+            warned.add(host)
             log.warning(
                 "a proxy at %s asks for others, who are therefore not taken for callers of this "
                 "machine; if it is yours, name it: --set http.trusted_proxies=%s",

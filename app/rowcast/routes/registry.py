@@ -116,8 +116,8 @@ class Registry:
         self.shapes = {table.name: CompiledTable(table) for table in tables}
         self.related = {table.name: table for table in tables if "rest" not in table.hidden_from}
         """The tables to which relationships lead over REST, by name."""
-        told = (rule.name for table in tables if table.path for rule in table.alarms)
-        self.alarms = frozenset(told)
+        alarms = (rule.name for table in tables if table.path for rule in table.alarms)
+        self.alarms = frozenset(alarms)
         """The names of the alarms that there can be."""
         self.undeclared = undeclared
         """Whether undeclared topics are allowed; the server's own always are."""

@@ -283,8 +283,8 @@ class CompiledTable:
 
 def _computed(table: Table) -> tuple[tuple[str, Callable[[object], object]], ...]:
     """Return the names that are computed for readers, and what computes each."""
-    told = [item for item in table.attributes if not item.hidden]
-    return tuple((item.name, item.formula.of) for item in told if item.formula is not None)
+    shown = [item for item in table.attributes if not item.hidden]
+    return tuple((item.name, item.formula.of) for item in shown if item.formula is not None)
 
 
 def _seconds(text: str, what: str) -> float:

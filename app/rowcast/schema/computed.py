@@ -89,8 +89,8 @@ class _Reading:
             )
         found = parse_expression(text, self.table, item.type)
         hidden = {one.name for one in self.table.attributes if one.hidden}
-        if told := sorted(hidden & found.inputs) if not item.hidden else ():
-            raise Unreadable(f"{told[0]} is hidden, and {item.name} would tell it; hide both")
+        if exposed := sorted(hidden & found.inputs) if not item.hidden else ():
+            raise Unreadable(f"{exposed[0]} is hidden, and {item.name} would tell it; hide both")
         of, term = fitted(found, item), term_of(found, item)
         keys = {one.name for one in self.table.attributes if one.primary_key}
         if keys & found.inputs:  # its column is another one for content that is no value

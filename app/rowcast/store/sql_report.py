@@ -101,19 +101,19 @@ def _hidden_by(cursor: Cursor, table: Table) -> Iterator[SchemaChange]:
     below = f"{table.path}/".replace("'", "''")
     bounds = f"topic>='{below}' AND topic<'{below[:-1]}0'"  # '0' follows '/'
     if table.path and (count := _count(cursor, TOPICS, bounds)):
-        told = (
+        text = (
             f"{count} records of undeclared topics are below {below}: they stay in the database, "
             "and are no longer served there; to keep them, read them before and write them again"
         )
-        yield SchemaChange(table.name, told, safe=False)
+        yield SchemaChange(table.name, text, safe=False)
 
 
 def _dropped(cursor: Cursor, name: str) -> SchemaChange:
     count = _count(cursor, name)
     if not count:
         return SchemaChange(name, "no longer declared; it has no records")
-    told = f"no longer declared: its {count} records stay in the database, and are not served"
-    return SchemaChange(name, told, safe=False)
+    text = f"no longer declared: its {count} records stay in the database, and are not served"
+    return SchemaChange(name, text, safe=False)
 
 
 def _of_path(cursor: Cursor, table: Table, before: str | None) -> Iterator[SchemaChange]:
@@ -123,12 +123,12 @@ def _of_path(cursor: Cursor, table: Table, before: str | None) -> Iterator[Schem
     count = _count(cursor, sql_name(table))
     if table.path is not None:
         was = "not exported" if before is None else f"at {before}"
-        told = f"was {was}, is exported at {table.path}: its {count} records are served there"
-        yield SchemaChange(table.name, told)
+        text = f"was {was}, is exported at {table.path}: its {count} records are served there"
+        yield SchemaChange(table.name, text)
         yield from _hidden_by(cursor, table)
     elif count:
-        told = f"no longer exported: its {count} records stay in the database, and are not served"
-        yield SchemaChange(table.name, told, safe=False)
+        text = f"no longer exported: its {count} records stay in the database, and are not served"
+        yield SchemaChange(table.name, text, safe=False)
     else:
         yield SchemaChange(table.name, "no longer exported; it has no records")
 
@@ -146,8 +146,8 @@ def _of_table(cursor: Cursor, table: Table, old: TableColumns) -> Iterator[Schem
         if name not in declared:
             yield _removed(cursor, table, name)
     if table.sealed and (beside := _count(cursor, sql_name(table), _undeclared(declared))):
-        told = f"sealed: {beside} records have undeclared attributes, and are refused when put back"
-        yield SchemaChange(table.name, told, safe=False)
+        text = f"sealed: {beside} records have undeclared attributes, and are refused when put back"
+        yield SchemaChange(table.name, text, safe=False)
 
 
 def _of_attribute(
@@ -169,16 +169,16 @@ def _of_attribute(
         return
     missing = _missing(cursor, table, item, old) if item.required and item.role is None else 0
     if missing:
-        told = f"required: {missing} records lack it, and need it at their next write"
-        yield SchemaChange(what, told, safe=False)
+        text = f"required: {missing} records lack it, and need it at their next write"
+        yield SchemaChange(what, text, safe=False)
 
 
 def _removed(cursor: Cursor, table: Table, name: str) -> SchemaChange:
     count = _count(cursor, sql_name(table), f"{quoted(name)} IS NOT NULL")
     if not count:
         return SchemaChange(f"{table.name}.{name}", "no longer declared; it has no values")
-    told = f"no longer declared: {count} values are hidden, and lost when their records are written"
-    return SchemaChange(f"{table.name}.{name}", told, safe=False)
+    text = f"no longer declared: {count} values are hidden, and lost when their records are written"
+    return SchemaChange(f"{table.name}.{name}", text, safe=False)
 
 
 def _missing(cursor: Cursor, table: Table, item: Attribute, old: TableColumns) -> int:

@@ -109,8 +109,8 @@ class LossCounter:
 
     def news(self) -> dict[str, int]:
         """Return the counts since the last report, by reason as text."""
-        told, self.told = self.told, dict(self.counts)
-        counts = {why: count - told.get(why, 0) for why, count in self.counts.items()}
+        reported, self.told = self.told, dict(self.counts)
+        counts = {why: count - reported.get(why, 0) for why, count in self.counts.items()}
         return {why.value: count for why, count in counts.items() if count > 0}
 
     @property

@@ -310,5 +310,5 @@ class CommitQueue(WriterCalls):
 
 def _full(what: str) -> Error:
     """Return the refusal of more than may wait."""
-    told = f"{what} are waiting for the disk; try again in a second"
-    return Error(Code.BUSY, told, retry_after_seconds=1)
+    message = f"{what} are waiting for the disk; try again in a second"
+    return Error(Code.BUSY, message, retry_after_seconds=1)

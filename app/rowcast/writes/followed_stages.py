@@ -79,12 +79,12 @@ class FollowedStages:
         ``announced``: the position before it. Without what is not declared here: nobody is
         concerned.
         """
-        last, told = told_by_switch(operation.arguments)
+        last, counts = told_by_switch(operation.arguments)
         topics, self._after, self._topics = self._topics, 0, None
-        complete = topics is not None and topics.count == sum(count for _, count, _ in told)
+        complete = topics is not None and topics.count == sum(count for _, count, _ in counts)
         has = topics.has if topics is not None and complete else _everywhere
         shown: list[Shown] = []
-        for name, *_ in told:
+        for name, *_ in counts:
             table = self._store.declared(name)
             if table is not None:
                 first = first_shown(self._store, table, announced, last)

@@ -71,7 +71,7 @@ def tombstone(event: Event, epoch: str, now_version: int) -> Change:
     value = version.to_bytes(8, "big") + origin.encode()
     if event.properties is not None:
         kept = [(name, event.properties.get(name)) for name in TOMBSTONE_PROPERTIES]
-        value += b"".join(_MORE + f"{name}={told}".encode() for name, told in kept if told)
+        value += b"".join(_MORE + f"{name}={text}".encode() for name, text in kept if text)
     return Change(_owner(now_version // _PER_DAY), event.topic, value)
 
 
@@ -90,7 +90,7 @@ def stamp_in(value: bytes) -> Stamp:
 def properties_in(value: bytes) -> dict[str, object] | None:
     """Return the properties of a deletion that its tombstone keeps."""
     pairs = [item.decode().partition("=") for item in value[8:].split(_MORE)[1:]]
-    return {name: told for name, _, told in pairs} or None
+    return {name: text for name, _, text in pairs} or None
 
 
 def outdated(now_seconds: float) -> list[Change]:

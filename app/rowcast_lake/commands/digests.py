@@ -58,16 +58,16 @@ def digests(
         raise Error(Code.CONFLICT, f"not the digest of {place.name}: {', '.join(different)}")
 
 
-def _print(name: str, told: str, places: Mapping[str, Callable[[], str]]) -> Iterator[str]:
+def _print(name: str, digest: str, places: Mapping[str, Callable[[], str]]) -> Iterator[str]:
     """Print a line for each place; yield those that do not have what the manifest tells."""
-    for where, compute in {"manifest": lambda: told, **places}.items():
+    for where, compute in {"manifest": lambda: digest, **places}.items():
         try:
             value = compute()
         except Error as error:
             value = f"none: {error.message}"
         shown = printable(where.rpartition("@")[2])
         print(f"{name}  {shown:{_WIDTH}}  {printable(value)}", flush=True)
-        if value != told:
+        if value != digest:
             yield f"{name}: {shown}"
 
 

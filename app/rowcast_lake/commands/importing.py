@@ -178,8 +178,8 @@ class Sender:
             except Error as error:
                 if error.code is not Code.NOT_ALLOWED:
                     raise
-                told = f"{self._table.name} takes no batches, so its rows are written one by one"
-                print(told, file=sys.stderr)
+                message = f"{self._table.name} takes no batches, so its rows are written one by one"
+                print(message, file=sys.stderr)
             else:
                 return
         self._alone = True  # also where the start is inside: only rows on their own end there
@@ -196,8 +196,8 @@ class Sender:
                 self._requests.put(path, body, headers, f"{place}{'/row' * self._alone}")
             except Error as error:
                 if error.code is Code.NOT_ALLOWED and not self._sent:  # the same for each row
-                    told = f"this table cannot be imported: {error.message}"
-                    raise Error(error.code, told) from error
+                    message = f"this table cannot be imported: {error.message}"
+                    raise Error(error.code, message) from error
                 words = f"{where}: {error.message}; the {self.rows:,} rows before are written"
                 hint = f"to go on after them, repeat the command with --resume {place}"
                 raise Error(error.code, f"{words}; {hint}") from error

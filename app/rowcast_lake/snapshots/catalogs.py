@@ -143,10 +143,10 @@ class Catalogs:
         facts = manifest.tables[table]
         with (self._directory / name / facts.files[0].path).open("rb") as file:
             schema = pq.read_schema(file)
-        told = manifest.cut, facts.digest, manifest.created
+        properties = manifest.cut, facts.digest, manifest.created
         tables = parse_schema(manifest.schema).tables if facts.partition else ()
         divided = next((item.partition for item in tables if item.name == table), None)
-        return Version(table, name, number, *told, facts.files, schema, divided)
+        return Version(table, name, number, *properties, facts.files, schema, divided)
 
     def forget(self, name: str) -> None:
         """Let no metadata name the files of a snapshot, which is about to be removed."""

@@ -132,8 +132,8 @@ class RetainedChanges:
                 continue
             batch = self._sheet.of_rows([_cells(row) for row in rows])
             arrays = dict(zip(batch.schema.names, batch.columns, strict=True))
-            clients, told = [row.client for row in rows], [row.properties for row in rows]
-            arrays |= written(self._epoch, clients, told, [row.kind for row in rows])
+            clients, properties = [row.client for row in rows], [row.properties for row in rows]
+            arrays |= written(self._epoch, clients, properties, [row.kind for row in rows])
             yield pa.record_batch(list(arrays.values()), self.schema)
 
     def _elsewhere(self, row: LogRow) -> bool:

@@ -85,7 +85,9 @@ class DeltaCatalog:
         schema = Schema.from_arrow(_columns(version))
         root = self._directory.parent / version.snapshot
         actions = [_action(version, file, root) for file in version.files]
-        told = CommitProperties({CUT: version.cut, DIGEST: version.digest}, max_commit_retries=0)
+        properties = CommitProperties(
+            {CUT: version.cut, DIGEST: version.digest}, max_commit_retries=0
+        )
         self._last.pop(version.table, None)
         divided = [*_columns_of_directories(version)]
         new = version.number == 0
@@ -95,13 +97,13 @@ class DeltaCatalog:
             create_table_with_add_actions(
                 str(self._directory / version.table), schema, actions,
                 "error" if new else "overwrite", divided,
-                name=version.table, commit_properties=told, storage_options=self.options,
+                name=version.table, commit_properties=properties, storage_options=self.options,
             )  # fmt: skip
             if self._open(version.table).version() != version.number:
                 raise CommitFailedError(f"{version.table} has another version {version.number}")
             return
         table.create_write_transaction(
-            [*actions], "overwrite", schema, divided, commit_properties=told
+            [*actions], "overwrite", schema, divided, commit_properties=properties
         )
 
     def _prepare(self, version: Version) -> None:
@@ -201,7 +203,7 @@ class StoredDeltaCatalog(DeltaCatalog):
         if not entry.is_file():
             return False
         facts = (json.loads(line).get("commitInfo") for line in entry.read_text().splitlines())
-        return any(told is not None and told.get(CUT) == cut for told in facts)
+        return any(properties is not None and properties.get(CUT) == cut for properties in facts)
 
     def last(self, table: str) -> int:
         """Return the number of a table's last version; raises BUSY."""

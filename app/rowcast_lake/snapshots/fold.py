@@ -158,8 +158,8 @@ def _retyped(
     columns = [
         {column.name: column.type for column in side.columns} for side in (known, facts) if side
     ]
-    told = [page.manifest["tables"].get(name) for page in pages]
-    columns += [{item["name"]: item["type"] for item in each["columns"]} for each in told if each]
+    tables = [page.manifest["tables"].get(name) for page in pages]
+    columns += [{item["name"]: item["type"] for item in each["columns"]} for each in tables if each]
     return retyped(columns)
 
 

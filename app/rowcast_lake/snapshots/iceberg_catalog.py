@@ -72,7 +72,7 @@ class IcebergCatalog:
         if table is None:
             location = str(self._directory / version.table) if self._is_stored else None
             table = self._catalog.create_table((NAMESPACE, version.table), schema, location)
-        told = {CUT: version.cut, DIGEST: version.digest}
+        properties = {CUT: version.cut, DIGEST: version.digest}
         root = self._directory.parent / version.snapshot
         scheme = "" if self._is_stored else "file://"
         paths = [f"{scheme}{root / file.path}" for file in version.files]
@@ -88,15 +88,15 @@ class IcebergCatalog:
             mapping = change.table_metadata.schema().name_mapping.model_dump_json()
             change.set_properties({TableProperties.DEFAULT_NAME_MAPPING: mapping})
             files = files_of(table.io, change.table_metadata, paths)
-            update = Replacement(change, table.io, told)
+            update = Replacement(change, table.io, properties)
             update.replace((task.file for task in table.scan().plan_files()), files)
             update.commit()
 
     def _snapshot_id(self, table: Table, number: int, cut: str) -> int | None:
         """Return the id of the snapshot with a sequence number, if it is that of a cut."""
         for item in table.snapshots():
-            told = item.summary.additional_properties if item.summary else {}
-            if item.sequence_number == number and told.get(CUT) == cut:
+            properties = item.summary.additional_properties if item.summary else {}
+            if item.sequence_number == number and properties.get(CUT) == cut:
                 return item.snapshot_id
         return None
 

@@ -109,11 +109,11 @@ class Replacement(_OverwriteFiles):
     pyiceberg writes new files under the table's own spec only.
     """
 
-    def __init__(self, change: Transaction, io: FileIO, told: dict[str, str]) -> None:
+    def __init__(self, change: Transaction, io: FileIO, properties: dict[str, str]) -> None:
         """Take ``told`` for the snapshot's summary."""
         begun = change.table_metadata.current_snapshot() is not None
         operation = Operation.OVERWRITE if begun else Operation.APPEND
-        super().__init__(operation, change, io, snapshot_properties=told)
+        super().__init__(operation, change, io, snapshot_properties=properties)
 
     def replace(self, old: Iterable[DataFile], new: Iterable[DataFile]) -> None:
         """Take the files that go and those that come."""

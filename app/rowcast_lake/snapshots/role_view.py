@@ -105,13 +105,13 @@ class RoleView:
         """Return events of a table as the role is told of them, decoded for ``changes``."""
         if self._sight.table(changes.table) is not None:
             find_befores(log, [changes.table.name], events)
-        told = [(event, self._sight.show(event)) for event in events]
-        return [self._read(changes, event, shown) for event, shown in told if shown is not None]
+        visible = [(event, self._sight.show(event)) for event in events]
+        return [self._read(changes, event, shown) for event, shown in visible if shown is not None]
 
     def values(self, changes: TableChanges, events: Sequence[Event]) -> list[Event | None]:
         """Return events as records that the role sees, decoded; None for what it does not see."""
-        told = [(event, self._sight.show(event, record=True)) for event in events]
-        return [shown and self._read(changes, event, shown) for event, shown in told]
+        visible = [(event, self._sight.show(event, record=True)) for event in events]
+        return [shown and self._read(changes, event, shown) for event, shown in visible]
 
     def _read(self, changes: TableChanges, event: Event, shown: Event) -> Event:
         """Decode what is shown of an event: a mask need not be valid in the declaration."""
@@ -201,9 +201,9 @@ class SeenChanges:
     def batches(self, log: LogInTransaction, after: int, upto: int) -> Iterator[Batch]:
         """Return its events after a position, up to another."""
         for events in log.of_table(self._sheet.table, after, upto):
-            told = self._audience.tell(self._sheet, log, events)
-            if told:
-                yield self._sheet.rows(told)
+            shown = self._audience.tell(self._sheet, log, events)
+            if shown:
+                yield self._sheet.rows(shown)
 
 
 class Heard:

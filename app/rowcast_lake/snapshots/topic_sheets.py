@@ -54,7 +54,7 @@ class MessageSheet:
     def of_rows(self, rows: Sequence[CellRow]) -> Batch:
         """Return a batch of rows of ``store/read_transaction.py:MESSAGE_COLUMNS``."""
         columns: list[Sequence[Any]] = list(zip(*rows, strict=True))
-        seqs, versions, topics, payloads, qos, retain, clients, types, kinds, told = columns
+        seqs, versions, topics, payloads, qos, retain, clients, types, kinds, properties = columns
         times = pa.array(versions, pa.int64()).cast(MOMENT)
         ids = list(map(message_id, versions, seqs))
         arrays = [
@@ -69,7 +69,7 @@ class MessageSheet:
             pa.array(types, pa.string()),
             texts_of(payloads, types),
             times,
-            *written(self._epoch, clients, told, kinds).values(),
+            *written(self._epoch, clients, properties, kinds).values(),
         ]
         return pa.record_batch(arrays, self.schema)
 

@@ -41,14 +41,14 @@ def verify(directory: Directory, merge_rows: int = SNAPSHOT_MERGE_ROWS) -> Manif
 
 
 def _check_names(directory: Directory, manifest: Manifest) -> None:
-    told = {item.path for facts in manifest.tables.values() for item in facts.files}
+    listed = {item.path for facts in manifest.tables.values() for item in facts.files}
     found = _files_in(directory, "")
     for facts in manifest.tables.values():
         if facts.folder.startswith(".."):
             found |= _files_in(directory / facts.folder, f"{facts.folder}/")
-    for path in sorted(told - found):
+    for path in sorted(listed - found):
         raise _different(directory, f"{path} is missing")
-    for path in sorted(found - told):
+    for path in sorted(found - listed):
         raise _different(directory, f"{path} is there, and the manifest does not tell of it")
 
 

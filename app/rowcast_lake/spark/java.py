@@ -46,8 +46,8 @@ class Java:
 def look(java: Path) -> Java | None:
     """Query a ``java`` for its version and modules; None if it does not run."""
     for words in ([ASKED], []):
-        told = _ask([str(java), *words, "-XshowSettings:properties", "-version"])
-        facts = dict(PROPERTY.findall(told))
+        printed = _ask([str(java), *words, "-XshowSettings:properties", "-version"])
+        facts = dict(PROPERTY.findall(printed))
         if len(facts) == 2:
             version = int(facts["java.specification.version"].removeprefix("1."))
             return Java(Path(facts["java.home"]), version, bool(words))

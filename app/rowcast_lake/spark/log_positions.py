@@ -57,8 +57,8 @@ class LogPositions:
 
     def trimmed(self) -> int:
         """Return the position after which no event is missing."""
-        told = self.remote.head(f"{self.path}?_from=0").get(TRIMMED)
-        return parse_cursor(told).seq if told else 0
+        header = self.remote.head(f"{self.path}?_from=0").get(TRIMMED)
+        return parse_cursor(header).seq if header else 0
 
     def before_next(self, epoch: str, after: int, until: int) -> int:
         """Return the position before the next event of the table, skipping other tables' events."""

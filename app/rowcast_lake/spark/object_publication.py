@@ -42,12 +42,12 @@ def publish_objects(
         _check(out)
         created = datetime.now(UTC)
         place = out / created.strftime(NAME)
-        told = {"job": name, **facts, "created": created.isoformat().replace("+00:00", "Z")}
-        told["columns"] = [
+        row = {"job": name, **facts, "created": created.isoformat().replace("+00:00", "Z")}
+        row["columns"] = [
             {"name": field.name, "type": field.dataType.simpleString()} for field in frame.schema
         ]
         frame.sparkSession.dataSource.register(ResultSource)
-        options = {"place": str(place), "name": name, "facts": json.dumps(told)}
+        options = {"place": str(place), "name": name, "facts": json.dumps(row)}
         frame.write.format(FORMAT).options(**options).mode("append").save()
         made = json.loads((place / MANIFEST).read_bytes())
         (out / NEWEST).write_bytes(place.name.encode())
@@ -118,10 +118,10 @@ class ObjectWriter(DataSourceArrowWriter):
             with (ObjectPath.of(self._place) / path).create() as stream:
                 pq.write_table(empty, stream, compression=_COMPRESSION)
             parts = [Part(path, 0)]
-        told = json.loads(self._facts)
-        told["rows"] = sum(part.rows for part in parts)
-        told["files"] = sorted(part.path for part in parts)
-        text = json.dumps(told, indent=1) + "\n"
+        facts = json.loads(self._facts)
+        facts["rows"] = sum(part.rows for part in parts)
+        facts["files"] = sorted(part.path for part in parts)
+        text = json.dumps(facts, indent=1) + "\n"
         (ObjectPath.of(self._place) / MANIFEST).write_bytes(text.encode())
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:

@@ -211,8 +211,8 @@ class Served:
 
     def _make(self) -> None:
         """Request an export, and wait until it is done."""
-        told = cast("Facts", self.remote.send("POST", f"/{ROWS}/", {}, again=False))
-        name, waited = str(told["id"]), 0.0
+        created = cast("Facts", self.remote.send("POST", f"/{ROWS}/", {}, again=False))
+        name, waited = str(created["id"]), 0.0
         while waited < EXPORT_SECONDS_MAX:
             row = cast("Facts", self.remote.get(path_of(ROWS, name)))
             if row.get("error"):

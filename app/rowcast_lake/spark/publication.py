@@ -56,7 +56,7 @@ def publish(
         rows = int(counted.get["rows"])
         files = sorted((making / name).rglob("*.parquet"))
         size = sum(file.stat().st_size for file in files)
-        told = {
+        row = {
             "job": name,
             **facts,
             "created": created.isoformat().replace("+00:00", "Z"),
@@ -67,7 +67,7 @@ def publish(
             ],
             "files": [str(file.relative_to(making)) for file in files],
         }
-        (making / MANIFEST).write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+        (making / MANIFEST).write_text(json.dumps(row, indent=1) + "\n", encoding="utf-8")
         for place in _inside(making):
             _sync(place)
         making.rename(out / version)

@@ -205,8 +205,8 @@ def is_passing(error: Error) -> bool:
 
 def _problem(answer: "httpx.Response") -> tuple[Code, str]:
     try:
-        told = cast("dict[str, object]", json.loads(answer.content))
-        return Code(str(told.get("code"))), str(told.get("detail"))
+        problem = cast("dict[str, object]", json.loads(answer.content))
+        return Code(str(problem.get("code"))), str(problem.get("detail"))
     except (ValueError, AttributeError):
         status = answer.status_code
         code = Code.GONE if status == HTTPStatus.GONE else Code.INTERNAL

@@ -128,16 +128,16 @@ def _sent(result: DataFrame, order: Order, cut: str, rows: int = 0) -> str:
         facts |= {"rows": str(rows)} if rows else {}
         writer = result.write.format(FORMAT).options(**(target.server or {}), **facts)
         writer.mode(mode).save()
-        told = json.loads(receipt.read_bytes()) if receipt.exists() else {}
-    return said_of(told, f"{target.to} of {(target.server or {}).get('url')}", cut)
+        sent = json.loads(receipt.read_bytes()) if receipt.exists() else {}
+    return said_of(sent, f"{target.to} of {(target.server or {}).get('url')}", cut)
 
 
-def said_of(told: Mapping[str, object], place: str, cut: str) -> str:
+def said_of(facts: Mapping[str, object], place: str, cut: str) -> str:
     """Return a server's receipt as a sentence."""
-    if told.get("repeat"):
-        return f"{place}: the result of {cut} is there already, {told.get('rows')} rows; no change"
-    words = ", ".join(f"{told.get(word)} {word}" for word in ("written", "unchanged", "removed"))
-    return f"{place}: {told.get('rows')} rows, {words}"
+    if facts.get("repeat"):
+        return f"{place}: the result of {cut} is there already, {facts.get('rows')} rows; no change"
+    words = ", ".join(f"{facts.get(word)} {word}" for word in ("written", "unchanged", "removed"))
+    return f"{place}: {facts.get('rows')} rows, {words}"
 
 
 def _shown(result: DataFrame, order: Sequence[str], count: int) -> list[str]:

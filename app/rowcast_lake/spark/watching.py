@@ -117,19 +117,19 @@ def interruptions() -> Iterator[Callable[[], bool]]:
     Raised in the middle of a call of Spark, as it usually is, it breaks the connection to Java,
     which is then logged with a traceback.
     """
-    told = Event()
+    interrupted = Event()
 
     def note(number: int, frame: FrameType | None) -> None:
-        if told.is_set():
+        if interrupted.is_set():
             signal.default_int_handler(number, frame)
-        told.set()
+        interrupted.set()
 
     if current_thread() is not main_thread():  # it comes to that one only
-        yield told.is_set
+        yield interrupted.is_set
         return
     before = signal.signal(signal.SIGINT, note)
     try:
-        yield told.is_set
+        yield interrupted.is_set
     finally:
         signal.signal(signal.SIGINT, before)
 

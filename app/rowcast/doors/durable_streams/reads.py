@@ -227,16 +227,16 @@ class Reads:
     ) -> AsyncIterator[bytes]:
         """Yield the events of SSE until the stream is closed, or the connection is old."""
         loop = asyncio.get_running_loop()
-        until, told = loop.time() + DURABLE_SSE_SECONDS, False
+        until, is_sent = loop.time() + DURABLE_SSE_SECONDS, False
         try:
             while loop.time() < until:
                 source.authorise()
                 wait = await source.waiting()
                 piece = await source.read(after)
                 ended = source.closed and piece.next >= source.tail
-                if piece.messages or ended or not told:
+                if piece.messages or ended or not is_sent:
                     yield self._events_of(source, piece, cursor, is_text=is_text, ended=ended)
-                    told = told or piece.whole
+                    is_sent = is_sent or piece.whole
                 else:
                     yield _COMMENT
                 if ended:

@@ -117,8 +117,8 @@ class Edge(HttpDoor):
                 await self._fail(failure, headers, scope, tracked)
             finally:
                 if tracked.path and tracked.status:
-                    told = tracked.path, tracked.named, tracked.status
-                    self._times.note(scope["method"], *told, perf_counter() - begun)
+                    labels = tracked.path, tracked.named, tracked.status
+                    self._times.note(scope["method"], *labels, perf_counter() - begun)
         elif kind == "websocket":
             await self._websocket(scope, receive, send)
         else:

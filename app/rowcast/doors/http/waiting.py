@@ -30,12 +30,12 @@ def answer(request: bytes, error: Error) -> bytes:
     method, _, rest = request.partition(b" ")
     path = rest.partition(b" ")[0].partition(b"?")[0].decode("latin-1")
     status, media, more = HTTPStatus.SERVICE_UNAVAILABLE, b"application/json", RETRY_AFTER
-    told: dict[str, object] = {"ready": False, "checks": {"start": error.message}}
+    content: dict[str, object] = {"ready": False, "checks": {"start": error.message}}
     if path == "/health":
-        status, more, told = HTTPStatus.OK, b"", {"status": "waiting"}
+        status, more, content = HTTPStatus.OK, b"", {"status": "waiting"}
     elif path != "/health/ready":
-        media, told = b"application/problem+json", problem(error, path)
-    body = json.dumps(told).encode()
+        media, content = b"application/problem+json", problem(error, path)
+    body = json.dumps(content).encode()
     head = _HEAD % (status, status.phrase.encode(), media, len(body), more)
     return head + HEAD_END + (b"" if method == b"HEAD" else body)
 

@@ -331,8 +331,8 @@ class Client(Outgoing, Receiver):
     def _refuse_connect(self, violation: Violation) -> None:
         """Answer a malformed CONNECT, if its version has an answer."""
         version = self.connection.version = self.connection.version or violation.version
-        told = version == MQTT_5 or violation.reason == Reason.CLIENT_IDENTIFIER_NOT_VALID
-        if version and told:  # MQTT-3.1.3-9 of 3.1.1; otherwise 3.1.1 closes (MQTT-3.1.4-1)
+        answers = version == MQTT_5 or violation.reason == Reason.CLIENT_IDENTIFIER_NOT_VALID
+        if version and answers:  # MQTT-3.1.3-9 of 3.1.1; otherwise 3.1.1 closes (MQTT-3.1.4-1)
             self.reject(violation.reason, violation.message)
         else:
             self.end(violation.message)
@@ -347,8 +347,8 @@ class Client(Outgoing, Receiver):
     ) -> None:
         """Disconnect the client; MQTT 5 gets the reason (MQTT-3.14.0-1)."""
         if self.accepted and not self.closing and self.connection.version == MQTT_5:
-            told = (self.explain(message) or {} if message else {}) | (properties or {})
-            self.send(Disconnect(reason, told or None))
+            explained = (self.explain(message) or {} if message else {}) | (properties or {})
+            self.send(Disconnect(reason, explained or None))
         self.end(Cause(message or Reason(reason).name, reason))
 
     def end(self, trouble: str = "") -> None:

@@ -108,8 +108,8 @@ async def _get(rows: Rows, arguments: CommandArguments) -> Row:
 async def _list(rows: Rows, arguments: CommandArguments) -> Row:
     roles, rules = await rows.all(ROLES), await rows.all(RULES)
     verbose = arguments.switch("verbose")
-    told = [_told(row, rules) if verbose else row["name"] for row in arguments.page(roles)]
-    return {"totalCount": len(roles), "roles": told}
+    listed = [_told(row, rules) if verbose else row["name"] for row in arguments.page(roles)]
+    return {"totalCount": len(roles), "roles": listed}
 
 
 def _rule(role: str, arguments: CommandArguments) -> tuple[str, Row]:
@@ -163,11 +163,11 @@ def _is_own(row: Row, role: str) -> bool:
 
 def _told(role: Row, rules: list[Row]) -> Row:
     """Return a role in Mosquitto's format."""
-    told: Row = {"rolename": role["name"]}
+    document: Row = {"rolename": role["name"]}
     if role.get("note"):
-        told["textdescription"] = role["note"]
-    told["acls"] = [acl for rule in rules for acl in _acls(rule, str(role["name"]))]
-    return told
+        document["textdescription"] = role["note"]
+    document["acls"] = [acl for rule in rules for acl in _acls(rule, str(role["name"]))]
+    return document
 
 
 def _acls(rule: Row, role: str) -> Iterator[Row]:

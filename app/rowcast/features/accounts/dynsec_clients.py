@@ -108,8 +108,8 @@ async def _get(rows: Rows, arguments: CommandArguments) -> Row:
 async def _list(rows: Rows, arguments: CommandArguments) -> Row:
     users = await rows.all(USERS)
     page = arguments.page(users)
-    told = [_told(row) if arguments.switch("verbose") else row["name"] for row in page]
-    return {"totalCount": len(users), "clients": told}
+    listed = [_told(row) if arguments.switch("verbose") else row["name"] for row in page]
+    return {"totalCount": len(users), "clients": listed}
 
 
 def roles_of(row: Row) -> list[str]:
@@ -120,13 +120,13 @@ def roles_of(row: Row) -> list[str]:
 def _told(row: Row) -> Row:
     """Return a user in Mosquitto's format."""
     attributes = cast("Row", row.get("attributes") or {})
-    told: Row = {"username": row["name"]}
-    told |= {note: attributes[note] for note in _NOTES if note in attributes}
+    document: Row = {"username": row["name"]}
+    document |= {note: attributes[note] for note in _NOTES if note in attributes}
     if row.get("disabled"):
-        told["disabled"] = True
-    told["roles"] = [{"rolename": name} for name in roles_of(row)]
-    told["groups"] = []
-    return told
+        document["disabled"] = True
+    document["roles"] = [{"rolename": name} for name in roles_of(row)]
+    document["groups"] = []
+    return document
 
 
 PEOPLE: Final[Mapping[str, Callable[[Rows, CommandArguments], Awaitable[Row | None]]]] = {

@@ -298,8 +298,8 @@ class Alarms(Subscriber):
         changes: Sequence[Change],
         done: Callable[[Error | None], None],
     ) -> None:
-        told = [event_of(entry) for entry in entries if entry.happened is not None]
-        writes = [Write(event, _WRITER, passed=True) for event in told if event is not None]
+        events = [event_of(entry) for entry in entries if entry.happened is not None]
+        writes = [Write(event, _WRITER, passed=True) for event in events if event is not None]
         if not writes:
             self._kernel.committer.keep(changes, done)
             return

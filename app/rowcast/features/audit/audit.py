@@ -49,7 +49,7 @@ class Audit:
         if topic in {RESULTS, TRANSACTIONS} or topic.startswith(f"{RESULTS}/"):
             # open to every writer
             return
-        told = {
+        entry = {
             "at": time_text(self._now()),
             "user": caller.user,
             "door": caller.door,
@@ -61,7 +61,7 @@ class Audit:
             "outcome": "done" if error is None else str(error.code),
             "reason": None if error is None else error.message[:AUDIT_TEXT_CHARS_MAX],
         }
-        facts = {name: fact for name, fact in told.items() if fact is not None}
+        facts = {name: fact for name, fact in entry.items() if fact is not None}
         below = topic.removeprefix("$SYS/")[:AUDIT_TEXT_CHARS_MAX]
         event = Event(f"{AUDIT_LEVEL}/{below}", MESSAGE, encode(facts, JSON), JSON, 1)
         event.client = caller.client_id or caller.user

@@ -84,7 +84,7 @@ class RefusalLog:
         if crowded or not (one.may_be_told(now) and rate.take_if_room(1, now)):
             one.more += 1
             return
-        told: dict[str, object] = {
+        entry: dict[str, object] = {
             "at": time_text(now),
             "user": _text(caller.user),
             "door": caller.door,
@@ -98,9 +98,9 @@ class RefusalLog:
             "others": self.untold,
         }
         if code in UNFIT or (code, action) == (Code.DENIED, "write"):
-            _log(told)
+            _log(entry)
         one.more = self.untold = 0
-        facts = {name: fact for name, fact in told.items() if fact}
+        facts = {name: fact for name, fact in entry.items() if fact}
         event = Event(f"{REFUSALS_LEVEL}/{action}", MESSAGE, encode(facts, JSON), JSON, 1)
         event.client = _text(caller.client_id or caller.user)
         self._kernel.writes.commit_or_announce((Write(event, SERVER, self._unheard),))
@@ -119,11 +119,11 @@ class RefusalLog:
         self.untold += 1
 
 
-def _log(told: dict[str, object]) -> None:
+def _log(entry: dict[str, object]) -> None:
     """Write one line of output, because the writer may have got no error (P5)."""
-    who = told["client_id"] or told["user"]
-    words = f"a write of {who} at {told['topic']} is refused: {told['reason']}"
-    more = f" ({told['more']} more of this user since the last line)" if told["more"] else ""
+    who = entry["client_id"] or entry["user"]
+    words = f"a write of {who} at {entry['topic']} is refused: {entry['reason']}"
+    more = f" ({entry['more']} more of this user since the last line)" if entry["more"] else ""
     log.warning("%s%s", "".join(c if c.isprintable() else "?" for c in words), more)
 
 

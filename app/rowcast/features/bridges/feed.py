@@ -92,8 +92,8 @@ class Feed:
         rows = [await self._change(each) for each in events]
         kinds = {row.pop("_operation") for row in rows}
         operation = kinds.pop() if len(kinds) == 1 else "MIXED"
-        told = {"rows": rows, "_operation": operation} | self._meta(event, txid, len(rows))
-        return encode(told, JSON)
+        document = {"rows": rows, "_operation": operation} | self._meta(event, txid, len(rows))
+        return encode(document, JSON)
 
     @staticmethod
     def _source(event: Event) -> LogSource:

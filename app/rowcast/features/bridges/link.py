@@ -170,12 +170,12 @@ class Link:
             # Retain as published: otherwise a new record and a message would look alike. Before
             # MQTT 5 it cannot: only what was retained when the subscription began says so. A
             # session that goes on has the retained ones already (retain handling 1).
-            told = remote.version == MQTT_5
-            once = 1 if told and session_seconds else 0
+            explains = remote.version == MQTT_5
+            once = 1 if explains and session_seconds else 0
             client.subscribe(
                 [
                     Subscription(
-                        text, qos=qos, retain_as_published=told, retain_handling_options=once
+                        text, qos=qos, retain_as_published=explains, retain_handling_options=once
                     )
                     for text, qos in filters
                 ]
@@ -193,8 +193,8 @@ class Link:
 
         And send no packet larger than the broker's maximum (MQTT-3.2.2-15).
         """
-        told = handler._connack_properties.get("maximum_packet_size")
-        most = told[0] if told else None
+        limit = handler._connack_properties.get("maximum_packet_size")
+        most = limit[0] if limit else None
         gathered: list[bytes] = []
 
         def send_publish(message: object) -> tuple[int | None, bytes]:

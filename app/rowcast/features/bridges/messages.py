@@ -89,9 +89,9 @@ def message_of(
     return Message(payload, event.kind != MESSAGE, properties)
 
 
-def as_feed(message: Message, told: bytes) -> Message:
+def as_feed(message: Message, payload: bytes) -> Message:
     """Return a change message: not retained, with the marks of its event."""
-    return Message(told, False, message.properties | {"content_type": JSON})
+    return Message(payload, False, message.properties | {"content_type": JSON})
 
 
 def _whole(event: Event) -> tuple[bytes, str | None]:
@@ -157,7 +157,7 @@ def event_of(
     that this one subscribes at. ``properties`` are gmqtt's. Raises INVALID for a malformed stamp.
     """
     pairs = _pairs(properties.get("user_property"))
-    told = dict(pairs)
+    given = dict(pairs)
     been = _been(pairs)
     if epoch in been:
         return None
@@ -173,12 +173,12 @@ def event_of(
     others = [list(pair) for pair in pairs if pair[0] != PATH and not _is_position(*pair)]
     kept["user_property"] = [*others, [PATH, ",".join([*been, epoch])]]
     event.properties = kept
-    if VERSION in told:
-        put_stamp(event, told[VERSION], told.get(ORIGIN, ""))
-        if SEEN_MARK in told:
-            put_seen(event, told[SEEN_MARK])
-    if PRODUCER in told:
-        put_mark(event, told[PRODUCER], told.get(LOW))
+    if VERSION in given:
+        put_stamp(event, given[VERSION], given.get(ORIGIN, ""))
+        if SEEN_MARK in given:
+            put_seen(event, given[SEEN_MARK])
+    if PRODUCER in given:
+        put_mark(event, given[PRODUCER], given.get(LOW))
     return event
 
 

@@ -140,7 +140,7 @@ class ClientEvents:
 
     def _told(self, what: str, caller: Caller, facts: Facts) -> Facts:
         """Return the content of an event."""
-        told: Facts = {
+        content: Facts = {
             "event": what,
             "client_id": caller.client_id or None,
             "user": caller.user,
@@ -150,8 +150,8 @@ class ClientEvents:
         }
         for name, value in facts.items():
             if value is not None:
-                told[name] = _plain(value)
-        return told
+                content[name] = _plain(value)
+        return content
 
     def _has_room(self, topic: str) -> bool:
         """Whether an event of a client may be written now; counts it."""

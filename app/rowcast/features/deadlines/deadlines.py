@@ -248,11 +248,11 @@ class Deadlines(Subscriber):
 
     async def _work_out(self) -> None:
         """Do that; it can be repeated from the beginning."""
-        told = await self._told()
+        reported = await self._told()
         for table in self._tables:
-            await self._read(table, told)
+            await self._read(table, reported)
         for topic in (
-            told - self._stale - self._derived
+            reported - self._stale - self._derived
         ):  # deleted, fresh, or without a deadline now
             self._return(topic)
         self._starting = False
@@ -260,15 +260,15 @@ class Deadlines(Subscriber):
     async def _told(self) -> set[str]:
         """Return the topics reported as stale."""
         topics, after = TopicFilter(STALE_PREFIX + "#"), ""
-        told: set[str] = set()
+        reported: set[str] = set()
         while True:
             page = await self._kernel.reader.scan(None, topics, after, SCAN_PAGE_RECORDS)
-            told.update(record.topic.removeprefix(STALE_PREFIX) for record in page.records)
+            reported.update(record.topic.removeprefix(STALE_PREFIX) for record in page.records)
             if not page.more or not page.records:
-                return told
+                return reported
             after = page.records[-1].topic
 
-    async def _read(self, table: Table, told: set[str]) -> None:
+    async def _read(self, table: Table, reported: set[str]) -> None:
         """Read the last writes of a table's records; reported stale ones stay stale."""
         topics, after = TopicFilter.below(table.path or ""), ""
         while True:
@@ -278,8 +278,8 @@ class Deadlines(Subscriber):
                 if record.topic in self._seen or record.topic in self._stale:  # written meanwhile
                     continue
                 seen = seen_at(record.version)
-                if record.topic in told and seen + table.deadline_seconds <= now:
-                    told.discard(record.topic)
+                if record.topic in reported and seen + table.deadline_seconds <= now:
+                    reported.discard(record.topic)
                     self._stale.add(record.topic)
                 else:
                     self._write(record.topic, seen, table.deadline_seconds)

@@ -138,8 +138,8 @@ class Result:
             except Error as error:
                 if error.code is not Code.BUSY or tries == JOB_COMMIT_TRIES - 1:
                     raise
-                told = error.detail.get("retry_after_seconds")
-                wait = told if isinstance(told, int) else JOB_RETRY_SECONDS
+                retry_seconds = error.detail.get("retry_after_seconds")
+                wait = retry_seconds if isinstance(retry_seconds, int) else JOB_RETRY_SECONDS
             else:
                 return commit.written, commit.removed
             with suppress(TimeoutError):

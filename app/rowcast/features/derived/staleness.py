@@ -40,8 +40,8 @@ class Staleness:
     def look(self, job: Job, now: float) -> bool:
         """Tell what is no longer as it was told; return whether something was."""
         stale = job.is_stale(now)
-        told = self._told.get(job.name, False)
-        if told is _WAITS or told == stale:
+        was_stale = self._told.get(job.name, False)
+        if was_stale is _WAITS or was_stale == stale:
             return False
         self._told[job.name] = _WAITS
 

@@ -146,8 +146,8 @@ class QueryStage:
                 return
             for item in self._concerned(table, event, interest):
                 if item.is_window:
-                    for told in _window_steps(table, event, item, anew, late):
-                        yield from _told(told, item)
+                    for window_step in _window_steps(table, event, item, anew, late):
+                        yield from _told(window_step, item)
                 elif (step := self._step(table, event, item, anew)) is not None:
                     yield from _told(step, item)
 
@@ -218,8 +218,8 @@ def _told(step: Event, item: SubscribedFilter | None) -> Sequence[Pair]:
     query = None if item is None else item.query
     if query is None or not (query.lacking or query.query.select is not None):
         return ((step, item),)
-    told = query.told(step)
-    return () if told is None else ((told, item),)
+    shown = query.told(step)
+    return () if shown is None else ((shown, item),)
 
 
 def _window_steps(

@@ -81,11 +81,11 @@ class Telling:
         if self._plan.select is None:
             return seen
         value = self._selected(self._plan.root, self._plan.select, seen)
-        told = seen.changed(payload=encode(value, JSON), content_type=JSON, table=None)
-        told.decoded = value
-        PARTS.put(told, True)
-        PLACE.put(told, self._plan.place(seen))
-        return told
+        record = seen.changed(payload=encode(value, JSON), content_type=JSON, table=None)
+        record.decoded = value
+        PARTS.put(record, True)
+        PLACE.put(record, self._plan.place(seen))
+        return record
 
     def value(self, record: Record) -> object:
         """Return what is told of a record where parts are selected, to be compared; else None.

@@ -120,14 +120,14 @@ class Conflicts:
         event = side.event
         if event is None or side.deleted:
             return {"value": None, "value_encoding": None, "content_type": None, "bytes": 0}
-        told: Row = {"content_type": event.content_type, "bytes": len(event.payload)}
+        row: Row = {"content_type": event.content_type, "bytes": len(event.payload)}
         payload = self._payload(event)
         if len(payload) <= VALUE_BYTES_MAX and self._transcoder.structured(event):
-            return {"value": decode(payload, JSON), "value_encoding": "value", **told}
+            return {"value": decode(payload, JSON), "value_encoding": "value", **row}
         some = payload[:VALUE_BYTES_MAX]
         if b"\x00" not in some and _is_text(payload):
-            return {"value": some.decode(errors="ignore"), "value_encoding": "text", **told}
-        return {"value": b64encode(some).decode(), "value_encoding": "base64", **told}
+            return {"value": some.decode(errors="ignore"), "value_encoding": "text", **row}
+        return {"value": b64encode(some).decode(), "value_encoding": "base64", **row}
 
     def _payload(self, event: Event) -> bytes:
         """Return the payload as readers may see it: as JSON if it is a value."""

@@ -92,7 +92,7 @@ class UnfitValues(Feature):
 
     def _letter(self, event: Event, error: Error) -> Event:
         payload = event.payload[: self._bytes_max]
-        told = {
+        content = {
             "at": time_text(self._now()),
             "topic": event.topic,
             "kind": event.kind,
@@ -102,7 +102,7 @@ class UnfitValues(Feature):
             "payload": _text_or_bytes(payload),
             "bytes": len(event.payload),
         }
-        facts = {name: fact for name, fact in told.items() if fact is not None}
+        facts = {name: fact for name, fact in content.items() if fact is not None}
         return Event(f"{LEVEL}/{event.topic}", MESSAGE, encode(facts, JSON), JSON, 1)
 
 

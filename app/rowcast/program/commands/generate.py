@@ -85,5 +85,5 @@ def _tell_unknown(roles: list[str] | None, tables: Sequence[Table], users_file: 
     for role in roles or ():
         if role not in known:
             there = ", ".join(sorted(known))
-            told = f"no @auth and no user names the role {role!r}; there are: {there}"
-            print(f"warning: {told}", file=sys.stderr)
+            message = f"no @auth and no user names the role {role!r}; there are: {there}"
+            print(f"warning: {message}", file=sys.stderr)

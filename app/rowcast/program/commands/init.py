@@ -61,8 +61,8 @@ def write_starters(directory: Path) -> Iterator[tuple[str, bool]]:
             path.parent.mkdir(parents=True, exist_ok=True)
             yield name, _write_new(path, text)
         except FileExistsError as error:
-            told = f"{path.parent} is a file, and a directory is needed there; choose another"
-            raise Error(Code.INVALID, told) from error
+            message = f"{path.parent} is a file, and a directory is needed there; choose another"
+            raise Error(Code.INVALID, message) from error
         except OSError as error:
             why = error.strerror or str(error)
             raise Error(Code.INVALID, f"{path} cannot be written: {why}") from error

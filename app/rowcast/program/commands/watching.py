@@ -101,13 +101,13 @@ def tail(
 
 def _refusal(event: Event) -> str:
     """Return a line of ``tail --refused``: time, caller, action and reason."""
-    told = event.value if isinstance(event.value, dict) else {}
-    who = told.get("client_id") or told.get("user")
-    where = f"{told.get('door')} {told.get('peer', '')}".strip()
-    more = f" (and {told['more']} more)" if told.get("more") else ""
+    facts = event.value if isinstance(event.value, dict) else {}
+    who = facts.get("client_id") or facts.get("user")
+    where = f"{facts.get('door')} {facts.get('peer', '')}".strip()
+    more = f" (and {facts['more']} more)" if facts.get("more") else ""
     text = (
-        f"{told.get('at')}  {who} ({where})  {told.get('action')} {told.get('topic', '')}: "
-        f"{told.get('reason')}{more}"
+        f"{facts.get('at')}  {who} ({where})  {facts.get('action')} {facts.get('topic', '')}: "
+        f"{facts.get('reason')}{more}"
     )
     return printable(text)
 

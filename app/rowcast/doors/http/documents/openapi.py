@@ -279,7 +279,7 @@ def _unfit(table: Table) -> Document:
 
 def _by_query(verb: str, table: Table) -> Document:
     """Return the operation that writes what a query selects (B12)."""
-    told: Document = {
+    document: Document = {
         "type": "object",
         "required": ["count"],
         "properties": {
@@ -289,7 +289,7 @@ def _by_query(verb: str, table: Table) -> Document:
             "dry_run": {"type": "boolean"},
         },
     }
-    answers: Document = {"200": _answer("How many records were written, all or none.", told)}
+    answers: Document = {"200": _answer("How many records were written, all or none.", document)}
     operation = _operation(verb, table, answers)
     operation["description"] = "The query follows the question mark, such as price=gt=100."
     return operation | {"parameters": [_parameter("dryRun"), _parameter("confirm")]}
@@ -339,9 +339,9 @@ def _resource_path(entry: Entry) -> Document:
         verb: {
             "operationId": f"{verb}{name}",
             "tags": [name],
-            "responses": told | {"default": _ref_response()},
+            "responses": described | {"default": _ref_response()},
         }
-        for verb, told in answers.items()
+        for verb, described in answers.items()
         if verb in entry.overrides
     }
 

@@ -101,10 +101,10 @@ _SAY: Final = 'say {"user": "ann", "password": "..."}'
 CallerOf = Annotated[Caller | None, Depends(signed_in)]
 
 
-def _topics(told: str) -> Any:
+def _topics(text: str) -> Any:
     """Describe the topics or filters that somebody asks about."""
     most = {"maxItems": QUESTIONS_MAX}
-    return Query(description=f"Topics or filters: {told}", json_schema_extra=most)
+    return Query(description=f"Topics or filters: {text}", json_schema_extra=most)
 
 
 ToRead = Annotated[list[str], _topics("whether each may be read, told in `reads`.")]
@@ -194,12 +194,12 @@ async def me(
 ) -> Answer:
     """Tell who one is, and what one may do."""
     caller = edge.caller(request.scope, "http")
-    told = Me(**_facts(caller).model_dump())
+    answer = Me(**_facts(caller).model_dump())
     if read:
-        told.reads = readable(edge, caller, read)
+        answer.reads = readable(edge, caller, read)
     if administer:
-        told.administers = administered(edge, caller, administer)
-    return Answer.of(told)
+        answer.administers = administered(edge, caller, administer)
+    return Answer.of(answer)
 
 
 # -- parts -----------------------------------------------------------------------------------------

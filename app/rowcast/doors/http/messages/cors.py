@@ -108,12 +108,12 @@ def with_cors(send: Send, origin: bytes, *, credentials: bool = True) -> Send:
 
     Without ``credentials``, only for requests without credentials.
     """
-    told = _answer(origin, credentials=credentials)
+    headers = _answer(origin, credentials=credentials)
 
     @wraps(send)  # streams need the underlying server (``uvicorn_fastpath``)
     async def send_with_cors(message: Message) -> None:
         if message["type"] == "http.response.start":
-            message = {**message, "headers": [*message.get("headers", ()), *told]}
+            message = {**message, "headers": [*message.get("headers", ()), *headers]}
         await send(message)
 
     return send_with_cors

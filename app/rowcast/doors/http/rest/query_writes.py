@@ -37,8 +37,8 @@ async def write(request: Request, event: Event) -> None:
     with request.kernel.reader.queue.attributed_to(request.caller):
         if parameters.dry_run:
             preview = await writes.preview(asked, request.caller)
-            told = {"count": preview.count, "sample": list(preview.sample), "dry_run": True}
-            await request.answer(told)
+            body = {"count": preview.count, "sample": list(preview.sample), "dry_run": True}
+            await request.answer(body)
             return
         outcomes = await writes.write(asked, request.caller)
     seqs = [item.event.seq for item in outcomes if isinstance(item, Receipt)]

@@ -149,8 +149,8 @@ class Frames:
             kind.encode(),
             str(event.version).encode() if event.version else b"null",
         )
-        told = self._told(event)
-        return head, b"," + encode(told, JSON)[1:] if told else _JSON_END
+        described = self._told(event)
+        return head, b"," + encode(described, JSON)[1:] if described else _JSON_END
 
     def _json_value(self, event: Event) -> bytes:
         if event.kind in MARKS:

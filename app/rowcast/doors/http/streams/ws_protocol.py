@@ -327,8 +327,8 @@ async def _got(socket: "Socket", fields: Fields) -> Fields:
     check_not_excluded(route.table, socket.caller.door)
     record = await kernel.read(topic, socket.caller)
     value = kernel.transcoder.spelled(record, socket.media_type)
-    told = meta_of(record, kernel.reader.epoch) if socket.meta else {}
-    return {"cursor": kernel.cursor(record.seq), "version": record.version, "value": value} | told
+    meta = meta_of(record, kernel.reader.epoch) if socket.meta else {}
+    return {"cursor": kernel.cursor(record.seq), "version": record.version, "value": value} | meta
 
 
 async def _will(socket: "Socket", fields: Fields) -> Fields:

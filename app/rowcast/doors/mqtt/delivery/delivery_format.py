@@ -254,8 +254,8 @@ class DeliveryFormats:
             payload, properties = encode(facts, form.media_type or JSON), {}
         if form.version == MQTT_5:
             users = properties.get("user_property", ())
-            told = dict(users)  # type: ignore[call-overload]
-            cursor = () if "seq" in told else (("seq", f"{self._epoch}:{event.seq}"),)
+            named = dict(users)  # type: ignore[call-overload]
+            cursor = () if "seq" in named else (("seq", f"{self._epoch}:{event.seq}"),)
             time = (("time", str(milliseconds_of(event.version))),) if event.version else ()
             own = (*cursor, *time, ("replay", "true"))
             properties["user_property"] = (*users, *own)  # type: ignore[misc]
@@ -334,10 +334,10 @@ class DeliveryFormats:
             properties["content_type"] = media_type
             if media_type != event.content_type:
                 properties.pop("payload_format_indicator", None)  # it described other bytes
-        told = self._told(event, form)
-        if told:
+        pairs = self._told(event, form)
+        if pairs:
             users = properties.get("user_property", ())
-            properties["user_property"] = (*users, *told)  # type: ignore[misc]
+            properties["user_property"] = (*users, *pairs)  # type: ignore[misc]
         return payload, properties
 
     def _payload(self, event: Event, form: DeliveryFormat) -> tuple[bytes, str | None]:
@@ -363,18 +363,18 @@ class DeliveryFormats:
         For others on request: an undeclared topic returns exactly the original properties, unless
         the client requests more.
         """
-        told: list[tuple[str, str]] = []
+        pairs: list[tuple[str, str]] = []
         made = event.encodings or ()
         if event.table is not None or form.tells_seq or STEP in made or PARTS in made:
             if event.seq and not (isinstance(event, Row) and event.leads):
-                told.append(("seq", f"{self._epoch}:{event.seq}"))
+                pairs.append(("seq", f"{self._epoch}:{event.seq}"))
             step = step_of(event)
             if step is not None or event.kind not in _SAID_BY_KIND:
-                told.append(("op", step or event.kind))  # X16, M3
+                pairs.append(("op", step or event.kind))  # X16, M3
         if form.tells_meta:
             meta = meta_of(event, self._epoch).items()
-            told += [(name, str(item)) for name, item in meta if item is not None]
-        return tuple(told)
+            pairs += [(name, str(item)) for name, item in meta if item is not None]
+        return tuple(pairs)
 
 
 def _head(topic: bytes, tail_bytes: int, flags: int) -> bytes:

@@ -49,8 +49,8 @@ def mark(
         return False
     if interest is None:  # it concerns all: use the options of one that requested it
         asked = (item for item in session.interests if cast("DeliveryFormat", item.form).tells_seq)
-        told = next(asked, None)
-        form = client.form if told is None else cast("DeliveryFormat", told.form)
+        first = next(asked, None)
+        form = client.form if first is None else cast("DeliveryFormat", first.form)
         if form is not None and form.tells_seq:
             _send_mark(client, form, event, f"{MARKS[event.kind]}/0", frames)
         return False
@@ -84,11 +84,11 @@ def _send_mark(
     if filters:
         facts["filter"] = filters
     facts["cursor"] = cursor = client.deliveries.kernel.cursor(event.seq)
-    told: dict[str, object] = {}
+    content: dict[str, object] = {}
     if form.version == MQTT_5:
-        told["user_property"] = (("seq", cursor),)
+        content["user_property"] = (("seq", cursor),)
     payload = encode(facts, form.media_type or JSON)
-    head, tail = publish_head_tail(form.version, topic, payload, 0, False, False, told)
+    head, tail = publish_head_tail(form.version, topic, payload, 0, False, False, content)
     if is_large(client, head + tail):
         client.deliveries.dropped_large += 1
     else:

@@ -91,10 +91,10 @@ def step_again(sent: Sent, event: Event | None, shown: Event | None) -> Event | 
     if not topic:
         return shown
     step = Step(sent.topic.removeprefix(QUERY_PREFIX).partition("/")[0])
-    told = event or Event(topic, DELETE, b"", qos=sent.qos) if step is Step.LEAVE else shown
-    if told is None:
+    repeated = event or Event(topic, DELETE, b"", qos=sent.qos) if step is Step.LEAVE else shown
+    if repeated is None:
         return None
-    made = as_step(step, told)
+    made = as_step(step, repeated)
     made.seq = sent.seq  # of the event that moved it in or out of a window
     return made
 

@@ -197,8 +197,8 @@ def _received(
 ) -> None:
     """Answer a QoS 2 PUBLISH; a refused one frees its identifier (MQTT-4.3.3-9)."""
     if isinstance(outcome, Error):
-        told = client.connection.version == MQTT_5  # otherwise PUBREC only confirms receipt
-        if told or outcome.code in _NOT_STORED:
+        explains = client.connection.version == MQTT_5  # otherwise PUBREC only confirms receipt
+        if explains or outcome.code in _NOT_STORED:
             session.inbound.pop(packet_id, None)
     acknowledge(client, number, PUBREC, packet_id, outcome)
     for again in session.taking.pop(packet_id, ()):
@@ -243,14 +243,14 @@ def _answer(client: "Client", first: int, packet_id: int, outcome: Outcome) -> N
         return
     if first == PUBREC:
         client.unreleased[packet_id] = None
-    event, told = outcome.event, client.tells_seq
+    event, tells_seq = outcome.event, client.tells_seq
     if (outcome.late or outcome.unfit) and client.connection.version == MQTT_5:
         _answer_unchanged(client, first, packet_id, outcome)
         return
-    if event.table is None and told:  # D51, M1: at an undeclared topic only on request
-        told = client.form is not None and client.form.tells_seq
+    if event.table is None and tells_seq:  # D51, M1: at an undeclared topic only on request
+        tells_seq = client.form is not None and client.form.tells_seq
     frame = b""
-    if told and event.seq:
+    if tells_seq and event.seq:
         cursor = b"%s:%d" % (client.broker.epoch, event.seq)
         size = len(cursor)  # at most 29: the epoch, a colon and 64 bits
         if not 0 < client.packet_bytes_max < size + 14:  # MQTT-3.4.2-3
@@ -268,9 +268,9 @@ def _answer_unchanged(client: "Client", first: int, packet_id: int, receipt: Rec
     if receipt.unfit:
         name, text = "rowcast-unfit", receipt.unfit
         why = client.explain("the value does not fit the table, and nothing was changed") or {}
-    told = {"user_property": ((name, text),)}
+    noted = {"user_property": ((name, text),)}
     answer = Puback if first == PUBACK else Pubrec
-    properties = why | told if client.problems else None  # MQTT-3.1.2-29
+    properties = why | noted if client.problems else None  # MQTT-3.1.2-29
     client.send(answer(packet_id, Reason.SUCCESS, properties))
 
 
