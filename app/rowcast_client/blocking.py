@@ -193,7 +193,7 @@ class SyncSubscription:
         self._url = url
         self._follow = follow
         self._wait = wait
-        self._tell = on_state or (lambda _: None)
+        self._on_state = on_state or (lambda _: None)
         self._events = self._watch()
 
     def __iter__(self) -> Iterator[Event]:
@@ -212,7 +212,7 @@ class SyncSubscription:
         follow = self._follow
         while True:
             problem = None
-            self._tell(CONNECTING)
+            self._on_state(CONNECTING)
             try:
                 with self._http.stream(
                     "GET",
@@ -224,7 +224,7 @@ class SyncSubscription:
                     if answer.is_error:
                         answer.read()
                     yield from follow.opened(check(answer).headers)
-                    self._tell(LIVE)
+                    self._on_state(LIVE)
                     for chunk in answer.iter_bytes():
                         yield from follow.take(chunk)
             except httpx.TransportError as error:
@@ -232,5 +232,5 @@ class SyncSubscription:
             except Problem as refusal:
                 problem = refusal
             pause = follow.ended(problem)
-            self._tell(WAITING)
+            self._on_state(WAITING)
             self._wait(pause)

@@ -66,7 +66,7 @@ class Link:
         self._bounds = bounds
         words = {"format": way.format} | ({"meta": "true"} if meta else {})
         self._uri = f"ws{way.url.removeprefix('http')}/?{urlencode(words)}"
-        self._tell = on_state
+        self._on_state = on_state
         self._wait = wait
         self._commands = Commands(self._pack, f"socket-{uuid4().hex}")
         self._slots = asyncio.Semaphore(bounds.commands)
@@ -109,12 +109,12 @@ class Link:
         final = Problem(0, {"code": "internal"}, "this socket has failed; its task says why")
         try:
             while True:
-                self._tell(CONNECTING)
+                self._on_state(CONNECTING)
                 problem = await self._connection()
                 if self._is_closing:
                     return
                 pause = self._pace.ended(problem, seconds_asked(problem))
-                self._tell(WAITING)
+                self._on_state(WAITING)
                 await self._wait(pause)
         except Problem as problem:
             final = problem
@@ -237,7 +237,7 @@ class Link:
             raise outcome
         self.is_live = True
         self._pace.met()
-        self._tell(LIVE)
+        self._on_state(LIVE)
         if self._opened is not None and not self._opened.done():
             self._opened.set_result(None)
 

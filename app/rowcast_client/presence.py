@@ -47,7 +47,7 @@ class Presence:
     ) -> None:
         self.topic, self.present, self.gone = topic, present, gone
         self.problem: Problem | None = None
-        self._tell = on_state or (lambda _: None)
+        self._on_state = on_state or (lambda _: None)
         self._again_seconds = again_seconds
         self._is_due = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
@@ -88,7 +88,7 @@ class Presence:
     def _turn(self, state: str) -> None:
         if state == LIVE:
             self._is_due.set()
-        self._tell(state)
+        self._on_state(state)
 
     async def _stay(self) -> None:
         """Write that this program is there, for each connection and when the record says gone."""
@@ -101,7 +101,7 @@ class Presence:
             except Problem as problem:
                 if problem.is_final:
                     self.problem = problem
-                    self._tell(REFUSED)
+                    self._on_state(REFUSED)
                     return
                 self._is_due.set()
 

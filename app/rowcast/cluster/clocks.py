@@ -60,7 +60,7 @@ class Clocks:
         self.listed = listed
         self._lead_seconds = lead_seconds
         self._alone_after = steady() + alone_seconds
-        self._told: dict[str, float] = {}
+        self._reported: dict[str, float] = {}
         """The time of each other node when ``steady`` was 0."""
         self._wrong: frozenset[str] = frozenset()
         self._state = self._is_known, self._excess
@@ -72,7 +72,7 @@ class Clocks:
     def _others(self) -> dict[str, float]:
         """Return by how many seconds the clock of each other node is ahead of this one's."""
         own, listed = self._now() - self._steady(), self.listed()
-        return {node: reported - own for node, reported in self._told.items() if node in listed}
+        return {node: reported - own for node, reported in self._reported.items() if node in listed}
 
     @property
     def _is_heard(self) -> bool:
@@ -108,19 +108,19 @@ class Clocks:
 
     def heard(self, node: str, time: float, at: float) -> None:
         """Note the time of a node when the monotonic clock was ``at``."""
-        self._told[node] = time - at
+        self._reported[node] = time - at
         self.look()
 
     def look(self) -> None:
         """Tell of clocks that have become wrong or right, and of another time of removals."""
         if self._is_known:
-            self._tell()
+            self._send()
         state = self._is_known, self._excess
         if state[0] != self._state[0] or abs(state[1] - self._state[1]) > self._lead_seconds:
             self._state = state
             self._changed()
 
-    def _tell(self) -> None:
+    def _send(self) -> None:
         differing = self.ahead()
         now = frozenset(
             node for node, ahead in differing.items() if abs(ahead) > self._lead_seconds
@@ -137,7 +137,7 @@ class Clocks:
             connected = list(nodes())
             await asyncio.gather(*(self._ask(elsewhere, node) for node in connected))
             self.look()
-            known = self._told.keys() >= set(connected)
+            known = self._reported.keys() >= set(connected)
             await asyncio.sleep(ASK_SECONDS if known else SOON_SECONDS)
 
     async def _ask(self, elsewhere: Elsewhere, node: str) -> None:

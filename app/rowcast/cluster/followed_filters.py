@@ -86,16 +86,16 @@ class FilterSender:
                 self._tell_all(link)
             else:
                 for part in changes:
-                    _tell(link, part)
+                    _send(link, part)
         if self._behind:
             self._schedule(self._again_seconds)
 
     def _tell_all(self, link: SequencerLink) -> None:
         """Tell a follower all filters, in place of those that it knows."""
-        _tell(link, {"anew": True})
+        _send(link, {"anew": True})
         wanted = dict.fromkeys(filter(self._known_to_matter, self._filters.texts()), True)
         for part in _parts(wanted):
-            _tell(link, part)
+            _send(link, part)
 
     def _known_to_matter(self, text: str) -> bool:
         return self._matters(TopicFilter(text))
@@ -115,7 +115,7 @@ def _parts(changes: Mapping[str, bool]) -> Iterator[dict[str, object]]:
         yield {"filters": part}
 
 
-def _tell(link: SequencerLink, part: Mapping[str, object]) -> None:
+def _send(link: SequencerLink, part: Mapping[str, object]) -> None:
     link.tell(pack(ROWS_WANTED, (_NOBODY, PATH, json.dumps(part), False)))
 
 

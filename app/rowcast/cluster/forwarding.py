@@ -335,7 +335,7 @@ class ForwardingCommitter(Committer):
             self._give_up_first(draft)
             return
         self._announce_and_answer(done.batch.writes, done.outcomes)
-        self._tell([facts_write for _, facts_write in done.batch.facts_writes])
+        self._complete_facts([facts_write for _, facts_write in done.batch.facts_writes])
         self._begin(GroupCommit(left, alone=work.alone))
 
     def _give_up_first(self, draft: Draft) -> None:
@@ -344,7 +344,7 @@ class ForwardingCommitter(Committer):
         self._again = 0
         first.fail(_overtaken(first.batch.writes))
         self._announce_and_answer(first.batch.writes, first.outcomes)
-        self._tell([facts_write for _, facts_write in first.batch.facts_writes])
+        self._complete_facts([facts_write for _, facts_write in first.batch.facts_writes])
         self._begin(GroupCommit(left or Batch(), alone=draft.work.alone))
 
     def _announce_and_answer(
@@ -357,9 +357,9 @@ class ForwardingCommitter(Committer):
                 if not (outcome.event.seq or outcome.late):
                     self.publish_unlogged(outcome.event)
                 if outcome.late or outcome.event.expires_at:
-                    self._tell_rare(outcome)
+                    self._notify_rare(outcome)
             elif outcome.code is Code.DENIED:
-                self._tell_denied(write, outcome)
+                self._notify_denied(write, outcome)
         self.pending.release_all(writes)
         for write, outcome in zip(writes, outcomes, strict=True):
             write.group = None  # as ``Committer._announce_and_answer`` does

@@ -183,15 +183,15 @@ class SequencerLinks:
             judged = partial(self._judged, life, proposal.number)
             self.committer.judge(proposal, life.caller, judged)
         elif proposal.number == life.number and life.verdict is not None:
-            self._tell(life)
+            self._send(life)
 
     def _judged(self, life: _Life, number: int, verdict: Verdict) -> None:
         if number == life.number:
             life.verdict, life.until = verdict, self.log.head.number
-            self._tell(life)
+            self._send(life)
 
     @staticmethod
-    def _tell(life: _Life) -> None:
+    def _send(life: _Life) -> None:
         """Tell a node what no batch tells it."""
         verdict = life.verdict
         if life.link is not None and verdict is not None and not verdict.written:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from rowcast.core.errors import Code, Error
 from rowcast.core.tables import Table
-from rowcast.journal.applying import Told
+from rowcast.journal.applying import OnApplied
 from rowcast.journal.journaled_store import READ_SECONDS
 from rowcast.log.followed_log import FollowedLog
 from rowcast.store.sqlite import SqlStore
@@ -24,7 +24,12 @@ class SharedTables:
         self._log = log
         self._wait_seconds = wait_seconds
 
-    def start(self, declared: Sequence[Table], after: int, told: Told) -> None:  # noqa: ARG002
+    def start(
+        self,
+        declared: Sequence[Table],  # noqa: ARG002
+        after: int,  # noqa: ARG002
+        on_applied: OnApplied,  # noqa: ARG002
+    ) -> None:
         """Leave writing to the other process."""
         self._tables.follow_writer(self._wait)
 

@@ -102,7 +102,7 @@ class _Scalar:
             if not (partial and self._type in _NUMBERS and is_operation(value)):
                 article = "an" if self._type in {Type.ID, Type.INT} else "a"
                 reason = f" ({mismatch})" if mismatch.args else ""
-                _tell(problems, path, f"{shown(value)} is not {article} {self._type}{reason}")
+                _add(problems, path, f"{shown(value)} is not {article} {self._type}{reason}")
             return value
 
 
@@ -124,7 +124,7 @@ class _List:
         problems: Problems,
     ) -> object:
         if not isinstance(value, list | tuple):
-            _tell(problems, path, f"{shown(value)} is not a list")
+            _add(problems, path, f"{shown(value)} is not a list")
             return value
         out: list[object] | None = None
         for index, item in enumerate(value):
@@ -140,7 +140,7 @@ class _List:
         if item is not None:
             return self._node.check(item, path, False, problems)
         if self._required:
-            _tell(problems, path, "null is not allowed in this list")
+            _add(problems, path, "null is not allowed in this list")
         return item
 
 
@@ -175,7 +175,7 @@ class _Object:
 
     def check(self, value: object, path: str, partial: bool, problems: Problems) -> object:
         if not isinstance(value, dict):
-            _tell(problems, path, f"{shown(value)} is not an object")
+            _add(problems, path, f"{shown(value)} is not an object")
             return value
         out: dict[str, object] = value
         declared = 0
@@ -186,12 +186,12 @@ class _Object:
                 continue
             if item is _ABSENT:
                 if required and not partial:
-                    _tell(problems, _below(path, name), "is required")
+                    _add(problems, _below(path, name), "is required")
                 continue
             declared += 1
             if item is None:
                 if required:
-                    _tell(problems, _below(path, name), "is required and must not be null")
+                    _add(problems, _below(path, name), "is required and must not be null")
                 continue
             changed = node.check(item, _below(path, name), partial, problems)
             if changed is not item:
@@ -207,15 +207,15 @@ class _Object:
             if name in self._names or name in self._dropped:
                 continue
             if not isinstance(name, str):
-                _tell(problems, path or self.owner, f"the key {shown(name)} is not text")
+                _add(problems, path or self.owner, f"the key {shown(name)} is not text")
             elif name in self._refused:
-                _tell(
+                _add(
                     problems,
                     _below(path, name),
                     f"is {self._refused[name]}; it cannot be written, so leave it out",
                 )
             elif self._sealed:
-                _tell(problems, _below(path, name), self._unknown(name))
+                _add(problems, _below(path, name), self._unknown(name))
         if self._dropped.isdisjoint(value):
             return value
         return {name: item for name, item in value.items() if name not in self._dropped}
@@ -239,7 +239,7 @@ def _below(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
-def _tell(problems: Problems, path: str, sentence: str) -> None:
+def _add(problems: Problems, path: str, sentence: str) -> None:
     """Add a problem; at the limit, stop the check, because an untrusted list may be long."""
     problems.append((path, sentence))
     if len(problems) == PROBLEMS_MAX:

@@ -17,7 +17,7 @@ from typing import Final, Protocol, cast
 
 from rowcast.core.tables import Table
 from rowcast.journal.applier_child import Child, Spawn, spawn_applier
-from rowcast.journal.applying import Applied, Told
+from rowcast.journal.applying import Applied, OnApplied
 from rowcast.journal.pipes import (
     APPLY,
     HURRY,
@@ -103,9 +103,14 @@ class ProcessApplying:
         """The id of the process."""
         return self._child.process.pid
 
-    def start(self, declared: Sequence[Table], after: int, told: Told) -> None:  # noqa: ARG002
+    def start(
+        self,
+        declared: Sequence[Table],  # noqa: ARG002
+        after: int,
+        on_applied: OnApplied,
+    ) -> None:
         """Have the process apply what follows a batch."""
-        self._wanted, self._told = after, told
+        self._wanted, self._on_applied = after, on_applied
         self._child.wanted.cell[0] = after
         self._tables.follow_writer()
         self._lock_of_tables.release()
@@ -187,7 +192,7 @@ class ProcessApplying:
         self.hangs += 1
         child.process.kill()
         problem = f"the process that writes the tables {silent}; it is started again"
-        self._told(Applied(self._applied, {}, problem=problem))
+        self._on_applied(Applied(self._applied, {}, problem=problem))
 
     def _take(self, message: dict[str, object]) -> None:
         if "more" in message:
@@ -205,7 +210,7 @@ class ProcessApplying:
         head, generation = cast("int", message["head"]), cast("int", message["generation"])
         report = Report(number, head, generation, counts)
         results = cast("dict[int, list[int]]", message["results"])
-        self._told(Applied(number, results, report, problem))
+        self._on_applied(Applied(number, results, report, problem))
         if "durable" in message:
             self._log.trim(cast("int", message["durable"]))
 

@@ -37,13 +37,13 @@ class Applied(NamedTuple):
     """Why the attempt failed; it is made again."""
 
 
-Told = Callable[[Applied], None]
+OnApplied = Callable[[Applied], None]
 
 
 class Applying(Protocol):
     """An applier, wherever it runs. Its reports come on a thread of its own, or in ``push``."""
 
-    def start(self, declared: Sequence[Table], after: int, told: Told) -> None:
+    def start(self, declared: Sequence[Table], after: int, on_applied: OnApplied) -> None:
         """Start to apply what follows a batch."""
 
     def push(self, number: int) -> None:
@@ -77,10 +77,10 @@ class InlineApplying:
         self._log = log
         self._lock = lock
 
-    def start(self, declared: Sequence[Table], after: int, told: Told) -> None:
+    def start(self, declared: Sequence[Table], after: int, on_applied: OnApplied) -> None:
         """Start to apply what follows a batch."""
         self._applier = Applier(self._tables, declared)
-        self._told = told
+        self._on_applied = on_applied
         self.push(after)
 
     def push(self, number: int) -> None:
@@ -89,11 +89,11 @@ class InlineApplying:
             try:
                 results = self._applier.apply(self._log.read(applied, READ_BYTES))
             except Error as error:
-                self._told(Applied(self._tables.applied(), {}, problem=error.message))
+                self._on_applied(Applied(self._tables.applied(), {}, problem=error.message))
                 return
             while self._tables.move_staged(MOVED_ROWS):
                 pass
-            self._told(Applied(self._tables.applied(), results))
+            self._on_applied(Applied(self._tables.applied(), results))
 
     def hurry(self, number: int) -> None:
         """Do nothing: what could be applied is."""

@@ -13,7 +13,7 @@ from typing import Final
 
 from rowcast.core.errors import Error
 from rowcast.core.tables import Table
-from rowcast.journal.applying import READ_BYTES, Applied, Applying, Told
+from rowcast.journal.applying import READ_BYTES, Applied, Applying, OnApplied
 from rowcast.log.followed_log import FollowedLog
 from rowcast.log.replicated_log import Spool
 
@@ -32,10 +32,10 @@ class SpooledApplying:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="rowcast-spool")
         self._stopped = Flag()
 
-    def start(self, declared: Sequence[Table], after: int, told: Told) -> None:
+    def start(self, declared: Sequence[Table], after: int, on_applied: OnApplied) -> None:
         """Start to apply what follows a batch."""
-        self._told = told
-        self._applying.start(declared, after, told)
+        self._on_applied = on_applied
+        self._applying.start(declared, after, on_applied)
 
     def push(self, number: int) -> None:
         """Have batches written and applied up to one."""
@@ -50,7 +50,7 @@ class SpooledApplying:
                     self._written = batch.number
             except Error as error:
                 log.warning("a batch cannot be written, and is tried again: %s", error.full)
-                self._told(Applied(0, {}, problem=error.message))
+                self._on_applied(Applied(0, {}, problem=error.message))
                 self._stopped.wait(RETRY_SECONDS)
         self._applying.push(self._written)
 

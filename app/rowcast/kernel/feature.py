@@ -58,7 +58,7 @@ class Background:
     def run(self, work: Coroutine[object, object, None]) -> None:
         """Start a task; called on the event loop."""
         task = asyncio.create_task(work)
-        task.add_done_callback(_tell_failure)
+        task.add_done_callback(_log_failure)
         self._tasks.append(task)
 
     async def stop(self) -> None:
@@ -70,7 +70,7 @@ class Background:
         self._tasks.clear()
 
 
-def _tell_failure(task: asyncio.Task[None]) -> None:
+def _log_failure(task: asyncio.Task[None]) -> None:
     """Log why a task has ended: nobody awaits it before the server stops."""
     error = None if task.cancelled() else task.exception()
     if error is not None:

@@ -127,12 +127,12 @@ class ForkServer:
 
     def start(self, name: str, program: str, handles: Sequence[int]) -> Process:
         """Start a program; see ``Processes``."""
-        ended, tells = os.pipe()
+        ended, exit_pipe = os.pipe()
         with self._lock:
             try:
-                pid = self._ask([name, program], [tells, *handles])
+                pid = self._ask([name, program], [exit_pipe, *handles])
             finally:
-                os.close(tells)
+                os.close(exit_pipe)
         if pid is None:
             os.close(ended)
             return Interpreters().start(name, program, handles)
@@ -176,11 +176,11 @@ class ForkServer:
 
 
 class Forked:
-    """A process that the fork server has made, which tells here how it ended."""
+    """A process that the fork server has made, which reports here how it ended."""
 
     def __init__(self, pid: int, ended: int) -> None:
         self.pid = pid
-        self._told = ended
+        self._exit_pipe = ended
         self._code: int | None = None
         self._asking = threading.Lock()
         """Whoever asks for the exit code first has it: a server may stop while another waits."""
@@ -195,7 +195,7 @@ class Forked:
             raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0)
         with self._asking:
             if self._code is None:
-                code = os.read(self._told, _CODE.size)
+                code = os.read(self._exit_pipe, _CODE.size)
                 # Nothing comes when the fork server has ended before it: as if killed, then.
                 self._code = int(_CODE.unpack(code)[0]) if code else -signal.SIGKILL
             return self._code
@@ -219,7 +219,7 @@ class Forked:
 
     def __del__(self) -> None:
         """Close the handles."""
-        os.close(self._told)
+        os.close(self._exit_pipe)
         if self._handle is not None:
             os.close(self._handle)
 
@@ -269,20 +269,20 @@ def _fork_on_request(requests: socket.socket) -> tuple[str, str, list[int]] | No
         for handle, _ in waiting.poll():
             if handle != requests.fileno():
                 waiting.unregister(handle)
-                _tell_end(handle, *running.pop(handle))
+                _report_exit(handle, *running.pop(handle))
                 continue
             message, handles, *_ = socket.recv_fds(requests, REQUEST_BYTES_MAX, HANDLES_MAX)
             if not message:
                 return None
-            (name, program), tells = json.loads(message), handles.pop(0)
+            (name, program), exit_pipe = json.loads(message), handles.pop(0)
             pid = _fork(program)
             if pid == 0:
                 return name, program, handles
             if pid is not None:
                 child = os.pidfd_open(pid)
-                running[child] = pid, tells
+                running[child] = pid, exit_pipe
                 waiting.register(child, select.POLLIN)
-            for other in [*handles, *([tells] if pid is None else [])]:
+            for other in [*handles, *([exit_pipe] if pid is None else [])]:
                 os.close(other)
             requests.send(_ID.pack(pid or 0))
 
@@ -308,11 +308,11 @@ def _fork(program: str) -> int | None:
         return None
 
 
-def _tell_end(handle: int, pid: int, tells: int) -> None:
+def _report_exit(handle: int, pid: int, exit_pipe: int) -> None:
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     with suppress(BrokenPipeError):  # nobody wants to know
-        os.write(tells, _CODE.pack(code))
-    os.close(tells)
+        os.write(exit_pipe, _CODE.pack(code))
+    os.close(exit_pipe)
     os.close(handle)
 
 

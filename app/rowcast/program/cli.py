@@ -138,13 +138,13 @@ def main() -> None:
     except OSError as error:
         if error.filename is None:  # of no file: a fault of ours, whose traceback tells where
             raise
-        print(f"rowcast: {_tell_file(error)}", file=sys.stderr)
+        print(f"rowcast: {_file_sentence(error)}", file=sys.stderr)
         sys.exit(1)
     finally:
         gc.freeze()  # else the end of the process looks through all modules, several times
 
 
-def _tell_file(error: OSError) -> str:
+def _file_sentence(error: OSError) -> str:
     """Return a sentence on a file or directory that the operating system refused."""
     hint = _OTHER_USER if isinstance(error, PermissionError) else ""
     return f"{error.filename}: {error.strerror}{hint}"

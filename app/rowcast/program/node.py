@@ -104,21 +104,26 @@ class Node:
         key = bytes.fromhex(derived(cluster.secret, f"link/{cluster.name}"))
         accepting, connecting = contexts(cluster)
         while why := await self._answer(partial(needs_copy, tables, engine)):
-            await self._tell_copying(why)
+            await self._report_copying(why)
             if not await self._fetch(engine, partial(fetch_copy, key=key, tls=connecting)):
                 return False
             tables = await asyncio.to_thread(prepare_tables, url, schema.tables)
         if not await self._check(tables, engine):
             return False
-        several, data = len(cluster.peers) > 1, self.config.data
-        await asyncio.to_thread(mark, data, cluster.name, engine.epoch, several=several)
-        if not self.config.log.archive:
-            await asyncio.to_thread(tell_of_archive, self.config.data, engine.epoch)
+        await self._mark(engine.epoch)
         self._agreed = agreed(self.config, schema.text)
         self._written = WrittenSchema(url, engine, schema.text)
         self._member = self._membership(engine, key, accepting, connecting)
         await self._standing_by.tell("this node starts; ask again in a moment")
         return True
+
+    async def _mark(self, epoch: str) -> None:
+        """Note in the data directory which cluster its log is of."""
+        cluster, data = self._cluster, self.config.data
+        several = len(cluster.peers) > 1
+        await asyncio.to_thread(mark, data, cluster.name, epoch, several=several)
+        if not self.config.log.archive:
+            await asyncio.to_thread(tell_of_archive, data, epoch)
 
     def _membership(
         self,
@@ -131,7 +136,7 @@ class Node:
         digest = hashlib.sha256(self._agreed.encode()).hexdigest()
         place = beside(cluster.addresses[cluster.node])
         own = Holder(cluster.node, life, *place, digest)
-        self.keeper = LeaseKeeper(engine, own, cluster.lease_seconds, self._told)
+        self.keeper = LeaseKeeper(engine, own, cluster.lease_seconds, self._wake)
         self._closing.push_async_callback(asyncio.to_thread, self.keeper.stop)
         return Membership(
             engine,
@@ -169,7 +174,7 @@ class Node:
         getting = TableFetch(engine, self._cluster.node, self._stopping)
         return await getting.replace(file_of(self.config.database_url), fetch)
 
-    async def _tell_copying(self, why: str) -> None:
+    async def _report_copying(self, why: str) -> None:
         message = f"this node {why}; it gets a copy of the tables of another node"
         log.warning("%s", message)
         await self._standing_by.tell(message)
@@ -221,7 +226,7 @@ class Node:
                 self._closing.push_async_callback(asyncio.to_thread, engine.close)
                 return engine
 
-    def _told(self) -> None:
+    def _wake(self) -> None:
         """Be called by other threads: there is something new."""
         self._loop.call_soon_threadsafe(self._turn.set)
 
@@ -257,7 +262,7 @@ class Node:
         await asyncio.to_thread(self._written.settle, all_of_it=True)
         self._was = True
         parts = self.config, self._member, self._processes
-        node = await asyncio.to_thread(SequencerNode, *parts, self._told)
+        node = await asyncio.to_thread(SequencerNode, *parts, self._wake)
         await self._begin(node)
         ready(node, "is the sequencer")
 
@@ -277,7 +282,7 @@ class Node:
             return
         patient, self._was = not self._was, True
         parts = self.config, self._member, self._processes
-        node = await asyncio.to_thread(FollowerNode, *parts, self._told, patient=patient)
+        node = await asyncio.to_thread(FollowerNode, *parts, self._wake, patient=patient)
         await self._begin(node)
         ready(node, "follows")
 
@@ -359,7 +364,7 @@ async def _serve(config: Config, processes: Processes) -> None:
             collectors.append(Collector(role))
             collectors[0].start()
             manager.ready()
-        _tell(config, role, does)
+        _print_role(config, role, does)
 
     node = Node(config, stopping, processes)
     try:
@@ -370,7 +375,7 @@ async def _serve(config: Config, processes: Processes) -> None:
         await end(node.close(), again)
 
 
-def _tell(config: Config, role: Application, does: str) -> None:
+def _print_role(config: Config, role: Application, does: str) -> None:
     """Print what this node does now, and its addresses."""
     cluster = config.cluster
     print(  # noqa: T201

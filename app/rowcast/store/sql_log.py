@@ -277,11 +277,11 @@ def _oldest_beyond(
         (part.table_id,),
     )
     until = version_of(int((now_seconds + CLOCK_LEAD_SECONDS_MAX) * 1000))
-    sizes = _Told(cursor.connection.cursor(), part.table_id, until)
-    return _beyond(rows, part, keep, now_seconds, sizes)
+    ages = _EventAges(cursor.connection.cursor(), part.table_id, until)
+    return _beyond(rows, part, keep, now_seconds, ages)
 
 
-class _Told:
+class _EventAges:
     """The age of events with an invalid version, of a clock that was ahead: that of the next."""
 
     def __init__(self, cursor: Cursor, table_id: int, until: int) -> None:
@@ -306,14 +306,14 @@ class _Told:
 
 
 def _beyond(
-    rows: Cursor, part: LogPartition, keep: Keep, now_seconds: float, sizes: _Told
+    rows: Cursor, part: LogPartition, keep: Keep, now_seconds: float, ages: _EventAges
 ) -> Iterator[tuple[int, int]]:
     """Return number and size of the oldest events while any limit is exceeded."""
     events, size = part.events, part.bytes
     for seq, version, length in rows:
         too_many = keep.events and events > keep.events
         too_big = keep.bytes and size > keep.bytes
-        age = keep.seconds and sizes.version(seq, version)
+        age = keep.seconds and ages.version(seq, version)
         too_old = keep.seconds and seconds_of(int(age)) < now_seconds - keep.seconds
         if not (too_many or too_big or too_old):
             return

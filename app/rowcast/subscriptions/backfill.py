@@ -57,9 +57,9 @@ class CurrentRecords:
         "_least",
         "_live",
         "_past",
+        "_sent",
         "_supplied",
         "_tables",
-        "_told",
         "done",
         "interest",
         "limit",
@@ -68,7 +68,7 @@ class CurrentRecords:
     def __init__(self, interest: SubscribedFilter, limit: int | None, least: int = 0) -> None:
         self.interest = interest
         self._past, interest.past = interest.past, None  # once: who begins anew gets everything
-        self._told = 0
+        self._sent = 0
         """How many of the past's kept events and deletions were looked at."""
         self.limit = limit
         self._least = least
@@ -162,13 +162,13 @@ class CurrentRecords:
         They come first, and without numbers: a reader that is cut off gets all of it again, and a
         record that was written again since follows its deletion.
         """
-        return self._past is not None and self._told < self._past.count
+        return self._past is not None and self._sent < self._past.count
 
     def _ends(self, reader: Reader) -> list[Pair]:
         if self._past is None:
             return []
-        begin, self._told = self._told, self._told + page_records(reader, self._past.table)
-        return [(event, self.interest) for event in self._past.events(begin, self._told)]
+        begin, self._sent = self._sent, self._sent + page_records(reader, self._past.table)
+        return [(event, self.interest) for event in self._past.events(begin, self._sent)]
 
     async def _scan(self, reader: Reader) -> Page:
         """Return the next page of current records, or of rows."""

@@ -139,7 +139,7 @@ class Committer(StagedCommits):
             self._announce_and_answer(batch.writes, [stopping() for _ in batch.writes])
             for _, facts_write in batch.facts_writes:
                 facts_write.error = stopping()
-            self._tell([facts_write for _, facts_write in batch.facts_writes])
+            self._complete_facts([facts_write for _, facts_write in batch.facts_writes])
             if not (self._parts or self.backlog):
                 break
             work = GroupCommit(self._parts.popleft() if self._parts else self._take(whole=True))
@@ -392,7 +392,7 @@ class Committer(StagedCommits):
             if len(outcomes) >= self._bounds.fitted_events and self.shares.until:
                 self.shares.fit(self._loop.time() - self._begun - seconds)
         if batch.facts_writes:
-            self._tell([facts_write for _, facts_write in batch.facts_writes])
+            self._complete_facts([facts_write for _, facts_write in batch.facts_writes])
         self._busy = False
         if self._waiting or self._parts or self._fair.count:
             self._schedule()
@@ -414,9 +414,9 @@ class Committer(StagedCommits):
                     if event.seq:
                         self.announced = event.seq
                 if outcome.late or event.expires_at:
-                    self._tell_rare(outcome)
+                    self._notify_rare(outcome)
             elif outcome.code is Code.DENIED:
-                self._tell_denied(write, outcome)
+                self._notify_denied(write, outcome)
             held += write.size
             if stored and (index == last or writes[index + 1].caller is not write.caller):
                 connection = write.caller.connection

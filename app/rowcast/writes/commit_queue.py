@@ -155,7 +155,7 @@ class CommitQueue(WriterCalls):
         too_large = self._waiting_facts_bytes > self._bounds.most
         if waiting and (self._waiting_facts > self._bounds.backlog_changes or too_large):
             facts_write.error = _full(f"{waiting} changes of facts")
-            self._tell([facts_write])
+            self._complete_facts([facts_write])
             return
         self._waiting.append(facts_write)
         self._schedule()
@@ -283,15 +283,15 @@ class CommitQueue(WriterCalls):
                 waiter.set_result(None)
         waiters.clear()
 
-    def _tell_denied(self, write: Write, error: Error) -> None:
+    def _notify_denied(self, write: Write, error: Error) -> None:
         for hear in self.on_denied:
             hear(write.caller, "write", write.event.topic, error)
 
-    def _tell_rare(self, receipt: Receipt) -> None:
+    def _notify_rare(self, receipt: Receipt) -> None:
         for hear in self.on_rare:
             hear(receipt)
 
-    def _tell(self, facts_writes: Sequence[FactsWrite]) -> None:
+    def _complete_facts(self, facts_writes: Sequence[FactsWrite]) -> None:
         """Call the callbacks of facts; log failures of facts without a callback once."""
         lost: Error | None = None
         for facts_write in facts_writes:

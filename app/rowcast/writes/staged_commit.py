@@ -228,7 +228,7 @@ class StagedCommits(CommitQueue):
                 raise Error(Code.BUSY, why, retry_after_seconds=10)
         for receipt in cast("list[Receipt]", work.outcomes):  # an Error was raised
             if receipt.late or receipt.event.expires_at:
-                self._tell_rare(receipt)
+                self._notify_rare(receipt)
         for listener in self.after_append:
             listener(work.outcomes)
         return work.outcomes
@@ -280,7 +280,7 @@ class StagedCommits(CommitQueue):
         when nobody waits for that any more.
         """
         staged.switching = self._loop.create_task(self._switch(staged, conclude, has))
-        staged.switching.add_done_callback(partial(_tell_seen, seen))
+        staged.switching.add_done_callback(partial(_notify_seen, seen))
         await asyncio.shield(staged.switching)
 
     async def _switch(self, staged: Staged, conclude: Conclude, has: Callable[[str], bool]) -> None:
@@ -388,6 +388,6 @@ def _number_of(first: tuple[Event, Table]) -> int:
     return first[0].seq
 
 
-def _tell_seen(seen: Callable[[], None], switching: "asyncio.Task[None]") -> None:
+def _notify_seen(seen: Callable[[], None], switching: "asyncio.Task[None]") -> None:
     if not switching.cancelled() and switching.exception() is None:
         seen()

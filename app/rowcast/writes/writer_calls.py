@@ -59,10 +59,10 @@ class WriterCalls:
 
 
 def _call_by(executor: Executor, call: Callable[[], None], done: Done, failed: Failed) -> None:
-    executor.submit(call).add_done_callback(partial(_tell_end, done, failed))
+    executor.submit(call).add_done_callback(partial(_complete, done, failed))
 
 
-def _tell_end(done: Done, failed: Failed, future: "Future[None]") -> None:
+def _complete(done: Done, failed: Failed, future: "Future[None]") -> None:
     error = future.exception()
     if error is None:
         done()

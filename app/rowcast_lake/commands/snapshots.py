@@ -123,7 +123,7 @@ def export(
     keep_seconds = seconds_of(chosen.snapshots.keep_for)
     if keep or keep_seconds:
         shelf_of(order.directory).keep(keep, time.time() - keep_seconds if keep_seconds else 0)
-    _tell_made(made, as_json=json_lines)
+    _print_made(made, as_json=json_lines)
 
 
 def _facts(name: str, manifest: "Manifest") -> dict[str, object]:
@@ -135,7 +135,7 @@ def _facts(name: str, manifest: "Manifest") -> dict[str, object]:
     }
 
 
-def _tell_made(made: "Snapshot", *, as_json: bool) -> None:
+def _print_made(made: "Snapshot", *, as_json: bool) -> None:
     manifest = made.manifest
     if as_json:
         print(json.dumps(_facts(made.place.name, manifest) | {"new": made.new}), flush=True)
@@ -236,14 +236,14 @@ def list_snapshots(
         except Error as error:
             damaged.append(f"{name}: {error.full}")
             continue
-        _tell_listed(shelf.directory / name, found, newest=name == newest, as_json=as_json)
+        _print_listed(shelf.directory / name, found, newest=name == newest, as_json=as_json)
     if newest is None:
         _complain(NONE_YET)
     if damaged:
         raise Error(Code.INVALID, "\n".join(damaged))
 
 
-def _tell_listed(place: "Directory", found: "Manifest", *, newest: bool, as_json: bool) -> None:
+def _print_listed(place: "Directory", found: "Manifest", *, newest: bool, as_json: bool) -> None:
     if as_json:
         more = {"created": found.created, "tables": _tables_of(place, found)}
         print_row(_facts(place.name, found) | more | {"newest": newest})

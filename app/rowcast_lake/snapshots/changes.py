@@ -79,7 +79,7 @@ def export_changes(order: Order, progress: Progress | None = None) -> Page | Non
         making.aim(f"{CHANGES}/{page_name(after + 1, cut.seq)}")
         facts = {}
         for sheet in _sheets(order, tables, cut):
-            batches = _told(sheet.batches(log, after, cut.seq), sheet.name, progress)
+            batches = _reported(sheet.batches(log, after, cut.seq), sheet.name, progress)
             free = order.free_bytes_min
             found = write_table(making, sheet.name, sheet.schema, batches, free)
             if found is not None:
@@ -171,7 +171,7 @@ def write_table(
     )
 
 
-def _told(batches: Iterable[Batch], name: str, progress: Progress | None) -> Iterator[Batch]:
+def _reported(batches: Iterable[Batch], name: str, progress: Progress | None) -> Iterator[Batch]:
     """Report progress with each batch."""
     rows = 0
     for batch in batches:

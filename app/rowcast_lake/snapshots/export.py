@@ -118,7 +118,7 @@ def export(order: Order, progress: Progress | None = None) -> Snapshot:
                 sheets = _sheets(order, tables, cut)
             making.aim(name_of(cut.seq))
             files = partial(_files, making.place, order, catalogs)
-            tell = progress or _tell_nobody
+            tell = progress or _no_progress
             facts = {each.name: _write(files(each), read(cut, each), each, tell) for each in sheets}
             manifest = _manifest(order, cut, sheets, facts, catalogs)
             making.write(FILE_NAME, manifest.text)
@@ -199,7 +199,7 @@ def role_view(order: Order, tables: Sequence[Table], cut: ReadTransaction) -> Ro
     return RoleView(role, tables, cut, roles, reads=order.reads, access=order.access)
 
 
-def _tell_nobody(table: str, rows: int, total: int) -> None:
+def _no_progress(table: str, rows: int, total: int) -> None:
     """Ignore progress."""
 
 

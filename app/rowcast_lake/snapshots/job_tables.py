@@ -54,7 +54,7 @@ class JobTable:
 class JobTables(Mapping[str, JobTable]):
     """The tables of one cut, by name; ``progress`` tells how far the job is, from 0 to 1."""
 
-    def __init__(self, directory: Path, tell: Callable[[float], None]) -> None:
+    def __init__(self, directory: Path, on_progress: Callable[[float], None]) -> None:
         manifest: Manifest = read_manifest(directory)
         self.cut = manifest.cut
         """The position of the log that the tables are of."""
@@ -63,7 +63,7 @@ class JobTables(Mapping[str, JobTable]):
         self._tables = {
             name: JobTable(directory, name, facts) for name, facts in manifest.tables.items()
         }
-        self._tell = tell
+        self._on_progress = on_progress
 
     def __getitem__(self, name: str) -> JobTable:
         """Return a table; raises NOT_FOUND with what there is."""
@@ -87,7 +87,7 @@ class JobTables(Mapping[str, JobTable]):
 
     def progress(self, part: float) -> None:
         """Tell how far the job is, from 0 to 1."""
-        self._tell(min(max(float(part), 0.0), 1.0))
+        self._on_progress(min(max(float(part), 0.0), 1.0))
 
 
 def records_of(result: object) -> Iterable[Row]:

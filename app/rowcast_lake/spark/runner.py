@@ -29,7 +29,7 @@ from rowcast_lake.spark.jobs.job import Given, Job, Reads
 from rowcast_lake.spark.publication import publish
 from rowcast_lake.spark.session import start_session
 from rowcast_lake.spark.sink import QUERY_ID
-from rowcast_lake.spark.watching import Tell, Watch, keep_running, words_of
+from rowcast_lake.spark.watching import Report, Watch, keep_running, words_of
 from rowcast_lake.stores.object_paths import ObjectPath
 
 log = logging.getLogger("rowcast_lake.spark")
@@ -162,7 +162,7 @@ def _text(value: Any) -> str:
 # -- streams ---------------------------------------------------------------------------------------
 
 
-def follow(order: Order, source: Input, say: Tell = log.warning) -> list[str]:
+def follow(order: Order, source: Input, say: Report = log.warning) -> list[str]:
     """Run a job on incoming events; with ``once``, on those present and not yet processed.
 
     ``say`` gets what happens meanwhile: how far it is behind, and that it starts again.

@@ -28,7 +28,7 @@ ERROR: Final = "rowcast.core.errors.Error: "
 """The prefix of our own error message in the output of a Spark worker."""
 WORDS_MAX: Final = 500
 DROPPED: Final = "numRowsDroppedByWatermark"
-Tell = Callable[[str], None]
+Report = Callable[[str], None]
 
 
 class Watch:
@@ -40,17 +40,17 @@ class Watch:
     def __init__(
         self,
         name: str,
-        tell: Tell,
+        report: Report,
         every_seconds: float = STREAM_LAG_SECONDS,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self.dropped = 0
         """Readings behind the watermark, once for each window length."""
         self.batches = 0
-        self._name, self._tell = name, tell
+        self._name, self._report = name, report
         self._every_seconds, self._now = every_seconds, now
         self._behind = False
-        self._told = -every_seconds
+        self._reported_at = -every_seconds
         self._run, self._batch = "", -1
 
     def look(self, run: str, batches: Sequence[Mapping[str, Any]]) -> None:
@@ -66,13 +66,13 @@ class Watch:
 
     def _say(self, behind: int) -> None:
         if behind:
-            due = self._now() - self._told >= self._every_seconds
+            due = self._now() - self._reported_at >= self._every_seconds
             words = f"{behind:,} events behind the end of the log"
         else:
             due, words = self._behind, "at the end of the log"
         if due:
-            self._tell(f"{self._name}: {words}")
-            self._told = self._now()
+            self._report(f"{self._name}: {words}")
+            self._reported_at = self._now()
             self._behind = bool(behind)
 
 
@@ -98,7 +98,7 @@ def _position(offset: str) -> int | None:
 def keep_running(
     start: Callable[[], StreamingQuery],
     watch: Watch,
-    tell: Tell,
+    report: Report,
     restarts: int = STREAM_RESTARTS,
     pause_seconds: float = STREAM_PAUSE_SECONDS,
 ) -> None:
@@ -107,12 +107,12 @@ def keep_running(
     ``restarts`` failures without a finished batch in between are one too many.
     """
     with interruptions() as interrupted:
-        _keep_running(start, watch, tell, restarts, pause_seconds, interrupted)
+        _keep_running(start, watch, report, restarts, pause_seconds, interrupted)
 
 
 @contextmanager
 def interruptions() -> Iterator[Callable[[], bool]]:
-    """Note Ctrl-C, and tell whether it has come; a second one is raised.
+    """Note Ctrl-C, and report whether it has come; a second one is raised.
 
     Raised in the middle of a call of Spark, as it usually is, it breaks the connection to Java,
     which is then logged with a traceback.
@@ -137,7 +137,7 @@ def interruptions() -> Iterator[Callable[[], bool]]:
 def _keep_running(
     start: Callable[[], StreamingQuery],
     watch: Watch,
-    tell: Tell,
+    report: Report,
     restarts: int,
     pause_seconds: float,
     interrupted: Callable[[], bool],
@@ -156,7 +156,7 @@ def _keep_running(
             batches = watch.batches
             if failed > restarts:
                 raise
-            tell(f"the stream stopped and starts again from its checkpoint: {words_of(error)}")
+            report(f"the stream stopped and starts again from its checkpoint: {words_of(error)}")
             time.sleep(pause_seconds)
             continue
         watch.look(str(query.runId), query.recentProgress)

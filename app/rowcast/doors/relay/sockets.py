@@ -174,9 +174,9 @@ class _RelayedSocket:
                 protocol.receive_data(data)
                 self._rest = [one for one in protocol.events_received() if isinstance(one, Frame)]
         reason = "the connection to the sequencer was lost; connect again"
-        await self._tell({"type": "websocket.close", "code": RESTART, "reason": reason})
+        await self._send_if_open({"type": "websocket.close", "code": RESTART, "reason": reason})
 
-    async def _tell(self, message: dict[str, object]) -> None:
+    async def _send_if_open(self, message: dict[str, object]) -> None:
         """Send to the client, unless it has gone; its last commands may still be on their way."""
         if self._gone:
             return
@@ -193,7 +193,9 @@ class _RelayedSocket:
             if close is not None and close.code in _SENDABLE:
                 code = close.code
             reason = close.reason if close is not None else ""
-            await self._tell({"type": "websocket.close", "code": int(code), "reason": reason})
+            await self._send_if_open(
+                {"type": "websocket.close", "code": int(code), "reason": reason}
+            )
             return True
         if frame.opcode in {Opcode.TEXT, Opcode.BINARY}:
             self._parts, self._is_text = [], frame.opcode is Opcode.TEXT
@@ -204,7 +206,7 @@ class _RelayedSocket:
             whole = b"".join(self._parts)
             self._parts = []
             body = {"text": whole.decode()} if self._is_text else {"bytes": whole}
-            await self._tell({"type": "websocket.send", **body})
+            await self._send_if_open({"type": "websocket.send", **body})
         return False
 
 

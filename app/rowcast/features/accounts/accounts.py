@@ -41,11 +41,11 @@ class Directory:
         self.authenticator = authenticator
         self._now = now
         self._kernel: Kernel | None = None
-        self._told = users.listed
+        self._reported = users.listed
         self._mark = 0
         """Differs for users and roles that may read something else; there may be many, so each
         change of one changes it, and it is not made anew."""
-        self._note(_differences(None, self._told), None, self._told)
+        self._note(_differences(None, self._reported), None, self._reported)
         self.setup_code = SetupCode()
         """The code that creates the first user."""
         self._turns = asyncio.Semaphore(PASSWORD_CHECKS_AT_ONCE)
@@ -132,14 +132,14 @@ class Directory:
     async def change(self, edit: Edit) -> None:
         """Change users and roles; connections no longer authorised are closed on return."""
         await self.users.change(edit, secrets.token_bytes)
-        self.tell()
+        self.notify()
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         """Notify of differences to the list at the last call."""
-        before, after, kernel = self._told, self.users.listed, self._kernel
+        before, after, kernel = self._reported, self.users.listed, self._kernel
         if before is after or kernel is None:
             return
-        self._told = after
+        self._reported = after
         differences = _differences(before, after)
         self._note(differences, before, after)
         for path, name, happened in differences:

@@ -102,13 +102,13 @@ async def _remove(rows: Rows, arguments: CommandArguments) -> None:
 
 async def _get(rows: Rows, arguments: CommandArguments) -> Row:
     role = await rows.known(ROLES, arguments.text("rolename"))
-    return {"role": _told(role, await rows.all(RULES))}
+    return {"role": _role(role, await rows.all(RULES))}
 
 
 async def _list(rows: Rows, arguments: CommandArguments) -> Row:
     roles, rules = await rows.all(ROLES), await rows.all(RULES)
     verbose = arguments.switch("verbose")
-    listed = [_told(row, rules) if verbose else row["name"] for row in arguments.page(roles)]
+    listed = [_role(row, rules) if verbose else row["name"] for row in arguments.page(roles)]
     return {"totalCount": len(roles), "roles": listed}
 
 
@@ -161,7 +161,7 @@ def _is_own(row: Row, role: str) -> bool:
     return row.get("roles") == [role] and str(row.get("description", "")).endswith(_DIALECT)
 
 
-def _told(role: Row, rules: list[Row]) -> Row:
+def _role(role: Row, rules: list[Row]) -> Row:
     """Return a role in Mosquitto's format."""
     document: Row = {"rolename": role["name"]}
     if role.get("note"):

@@ -102,13 +102,13 @@ async def _remove_role(rows: Rows, arguments: CommandArguments) -> None:
 
 
 async def _get(rows: Rows, arguments: CommandArguments) -> Row:
-    return {"client": _told(await rows.known(USERS, arguments.text("username")))}
+    return {"client": _client(await rows.known(USERS, arguments.text("username")))}
 
 
 async def _list(rows: Rows, arguments: CommandArguments) -> Row:
     users = await rows.all(USERS)
     page = arguments.page(users)
-    listed = [_told(row) if arguments.switch("verbose") else row["name"] for row in page]
+    listed = [_client(row) if arguments.switch("verbose") else row["name"] for row in page]
     return {"totalCount": len(users), "clients": listed}
 
 
@@ -117,7 +117,7 @@ def roles_of(row: Row) -> list[str]:
     return list(cast("list[str]", row.get("roles") or []))
 
 
-def _told(row: Row) -> Row:
+def _client(row: Row) -> Row:
     """Return a user in Mosquitto's format."""
     attributes = cast("Row", row.get("attributes") or {})
     document: Row = {"username": row["name"]}

@@ -47,6 +47,6 @@ class Accounts(Feature):
             except (Error, OSError) as error:
                 log.warning("users could not be looked at: %s", error)
             try:
-                self._directory.tell()
+                self._directory.notify()
             except Exception:  # the next change is told all the same
                 log.exception("a change of users could not be told to all")

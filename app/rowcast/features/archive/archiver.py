@@ -127,18 +127,18 @@ class Archiver:
         try:
             await loop.run_in_executor(self._executor, work)
         except (OSError, Error) as error:
-            self._tell(what, str(error))
+            self._log_problem(what, str(error))
         except Exception as error:
             if what not in self._problems:
                 log.exception("a file of the archive could not be made")
-            self._tell(what, f"Parquet does not take it ({error})")
+            self._log_problem(what, f"Parquet does not take it ({error})")
         else:
             if self._problems.pop(what, ""):
                 log.info("the archive is written again as it should be")
             return True
         return False
 
-    def _tell(self, what: str, why: str) -> None:
+    def _log_problem(self, what: str, why: str) -> None:
         if why != self._problems.get(what):
             log.error("%s; tried again at a later sweep: %s", what, why)
         self._problems[what] = why

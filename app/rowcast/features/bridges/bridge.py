@@ -331,7 +331,7 @@ class Bridge:
         room = min(self.outbox.room, GATEWAY_TAKE_EVENTS)
         for event, interest in self.subscription.take(room) if room else ():
             if event.kind in {GAP, RESET}:
-                self._tell_loss(event)
+                self._note_loss(event)
             elif isinstance(event, Row) and event.leads:
                 continue  # the event itself is sent, once
             elif event.seq and self.backlog.passes_over(event.seq):
@@ -348,7 +348,7 @@ class Bridge:
             self._changed = self._changed or upto > self.outbox.upto + GATEWAY_TAKE_EVENTS
             self.outbox.upto = max(self.outbox.upto, upto)
 
-    def _tell_loss(self, mark: Event) -> None:
+    def _note_loss(self, mark: Event) -> None:
         if isinstance(mark, Gap):
             self.dropped += mark.count or 0
             self._note(f"events were lost to it: {mark.why.value}")

@@ -66,14 +66,14 @@ class Feed:
             for item in items:
                 event, route = item.event, self.route(item.topic)
                 if event is not None and route is not None:
-                    item.told = await self._told(event, route.feed)
+                    item.told = await self._document(event, route.feed)
                 if not item.told:  # not a change, or not the last of its batch
                     outbox.delivered(item.seq)
 
     def _wants(self, item: Item) -> bool:
         return item.event is not None and item.told is None and self.route(item.topic) is not None
 
-    async def _told(self, event: Event, feed: str) -> bytes:
+    async def _document(self, event: Event, feed: str) -> bytes:
         """Return a message; empty for no change, or not the last of its batch."""
         if isinstance(event, Row) or event.kind not in RETAINED:
             return b""

@@ -35,7 +35,7 @@ from rowcast.store.store import Change
 
 log = logging.getLogger("rowcast.features.bridges")
 
-_UNTOLD = object()
+_UNPUBLISHED = object()
 _CONSTANT = frozenset({"broker_name", "host", "port", "configured", "outbox"})
 
 
@@ -55,7 +55,7 @@ class Gateway:
         self._now = now
         self._fixed = {plan.name for plan in plans}
         self.bridges = {plan.name: Bridge(plan, kernel, now) for plan in plans}
-        self._told: dict[str, object] = {}
+        self._published: dict[str, object] = {}
         self._task: asyncio.Task[None] | None = None
         kernel.rows(broker_rows(self).path or "", broker_rows(self))
         for rows in (letter_rows(self), *summaries(self)):
@@ -78,7 +78,7 @@ class Gateway:
         for name, bridge in self.bridges.items():
             bridge.inlet.known = filters.get(name, ())
             bridge.start(saved.get(name))
-        self._task = asyncio.create_task(self._tell())
+        self._task = asyncio.create_task(self._publish_status())
 
     async def stop(self) -> None:
         """Stop all bridges; undelivered events are sent after the next start."""
@@ -110,8 +110,8 @@ class Gateway:
         await self._bridge(name).stop()
         del self.bridges[name]
         self._keep(Change(OWNER + name, "", None))
-        for topic in [topic for topic in self._told if topic.startswith(f"{ROOT}/{name}/")]:
-            del self._told[topic]
+        for topic in [topic for topic in self._published if topic.startswith(f"{ROOT}/{name}/")]:
+            del self._published[topic]
             self._kernel.submit(Event(topic, DELETE, b"", None, 1, True), SERVER)
 
     def _check_changeable(self, name: str) -> None:
@@ -214,22 +214,22 @@ class Gateway:
         since = bridge.backlog.oldest(bridge.waits)
         return 0.0 if since is None else round(max(0.0, self._now() - since), 3)
 
-    async def _tell(self) -> None:
+    async def _publish_status(self) -> None:
         """Publish changes of each bridge's status, at intervals."""
         while True:
             for name, bridge in self.bridges.items():
-                self._tell_dropped(bridge)
+                self._report_dropped(bridge)
                 facts = self.status(name) or {}
                 facts["alarm"] = self.lag_seconds(bridge) > GATEWAY_LAG_SECONDS_HIGH  # H37
                 for field, value in facts.items():
                     topic = f"{ROOT}/{name}/{field}"
-                    if field not in _CONSTANT and self._told.get(topic, _UNTOLD) != value:
-                        self._told[topic] = value
+                    if field not in _CONSTANT and self._published.get(topic, _UNPUBLISHED) != value:
+                        self._published[topic] = value
                         payload = encode(value, JSON)
                         self._kernel.submit(Event(topic, PUT, payload, JSON, 1, True), SERVER)
             await asyncio.sleep(GATEWAY_STATUS_SECONDS)
 
-    def _tell_dropped(self, bridge: Bridge) -> None:
+    def _report_dropped(self, bridge: Bridge) -> None:
         """Drop events that are too old, and report drops since the last time (H24)."""
         backlog, name = bridge.backlog, bridge.plan.name
         backlog.expire(self._now())
@@ -245,5 +245,5 @@ class Gateway:
             facts["from"], facts["to"], lost.why,
         )  # fmt: skip
         topic = f"{ROOT}/{name}/dropped"
-        self._told[topic] = facts
+        self._published[topic] = facts
         self._kernel.submit(Event(topic, PUT, encode(facts, JSON), JSON, 1, True), SERVER)

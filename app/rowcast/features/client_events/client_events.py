@@ -115,10 +115,10 @@ class ClientEvents:
         self._timer.cancel()
         self._kernel.listeners.clients.remove(self)
         self._kernel.listeners.server.remove(self.tell)
-        self._tell_missed()
+        self._report_losses()
         for topic in list(self._held):
             self._release(topic)
-        self._tell_left_out()
+        self._report_left_out()
         self._put(SERVER_TOPIC, {"event": STOPPED, "at": self._now()})
         self._write()
 
@@ -132,13 +132,13 @@ class ClientEvents:
         """Report an event of a caller; ``facts`` that are None are left out."""
         topic, held = topic_of(caller), self._held
         if topic not in held and self._has_room(topic):
-            self._put(topic, self._told(what, caller, facts))
+            self._put(topic, self._content(what, caller, facts))
         elif topic in held or len(held) < EVENTS_HELD_CLIENTS_MAX:
-            self._hold(topic, what, self._told(what, caller, facts))
+            self._hold(topic, what, self._content(what, caller, facts))
         else:
             self.left_out[what] = self.left_out.get(what, 0) + 1
 
-    def _told(self, what: str, caller: Caller, facts: Facts) -> Facts:
+    def _content(self, what: str, caller: Caller, facts: Facts) -> Facts:
         """Return the content of an event."""
         content: Facts = {
             "event": what,
@@ -174,7 +174,7 @@ class ClientEvents:
     def _look(self) -> None:
         """Write suppressed events, within the rates."""
         self._arm()
-        self._tell_missed()
+        self._report_losses()
         for topic in list(self._held):
             now = self._loop.time()
             if not self._may_write(now):
@@ -182,9 +182,9 @@ class ClientEvents:
             if self._rates.allows(topic, 1, now):
                 self._release(topic)
         if not self._held:
-            self._tell_left_out()
+            self._report_left_out()
 
-    def _tell_missed(self) -> None:
+    def _report_losses(self) -> None:
         """Report losses of readers by reason (M4)."""
         while self._missed:
             account = self._missed.pop()
@@ -198,7 +198,7 @@ class ClientEvents:
             more = {"count": held.count} if held.count > 1 else {}
             self._put(topic, held.facts | more)
 
-    def _tell_left_out(self) -> None:
+    def _report_left_out(self) -> None:
         if self.left_out:
             counts, self.left_out = self.left_out, {}
             self._put(SERVER_TOPIC, {"event": "left_out", "at": self._now(), "counts": counts})

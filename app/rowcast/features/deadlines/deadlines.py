@@ -163,14 +163,14 @@ class Deadlines(Subscriber):
         """Report a fresh record at the end of the turn, because the bus is announcing now."""
         self._stale.discard(topic)
         if not self._returned:
-            self._loop.call_soon(self._tell_returned)
+            self._loop.call_soon(self._report_returned)
         self._returned.append(topic)
 
-    def _tell_returned(self) -> None:
+    def _report_returned(self) -> None:
         returned, self._returned = self._returned, []
         for topic in returned:
             if topic not in self._stale:
-                self._tell_fresh(topic)
+                self._report_fresh(topic)
 
     # -- time --------------------------------------------------------------------------------------
 
@@ -209,12 +209,12 @@ class Deadlines(Subscriber):
             else:
                 del self._seen[topic]
                 self._stale.add(topic)
-                self._tell_stale(topic, seen, after)
+                self._report_stale(topic, seen, after)
         self._loop.call_soon(self._look)
 
     # -- what is told ------------------------------------------------------------------------------
 
-    def _tell_stale(self, topic: str, seen: float, after: float) -> None:
+    def _report_stale(self, topic: str, seen: float, after: float) -> None:
         last_seen = datetime.fromtimestamp(seen, UTC).isoformat(timespec="milliseconds")
         facts = {"last_seen": last_seen.replace("+00:00", "Z"), "deadline_seconds": after}
 
@@ -228,7 +228,7 @@ class Deadlines(Subscriber):
         event = Event(STALE_PREFIX + topic, PUT, encode(facts, JSON), JSON, 1, True)
         self._kernel.submit(event, _WRITER, done)
 
-    def _tell_fresh(self, topic: str) -> None:
+    def _report_fresh(self, topic: str) -> None:
         def done(outcome: Outcome) -> None:
             if isinstance(outcome, Error):
                 self._loop.call_later(DEADLINE_RETRY_SECONDS, self._return, topic)
@@ -248,7 +248,7 @@ class Deadlines(Subscriber):
 
     async def _work_out(self) -> None:
         """Do that; it can be repeated from the beginning."""
-        reported = await self._told()
+        reported = await self._reported_topics()
         for table in self._tables:
             await self._read(table, reported)
         for topic in (
@@ -257,7 +257,7 @@ class Deadlines(Subscriber):
             self._return(topic)
         self._starting = False
 
-    async def _told(self) -> set[str]:
+    async def _reported_topics(self) -> set[str]:
         """Return the topics reported as stale."""
         topics, after = TopicFilter(STALE_PREFIX + "#"), ""
         reported: set[str] = set()

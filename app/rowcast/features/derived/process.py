@@ -28,7 +28,7 @@ class ProcessOutput:
 async def carry_out(
     command: Sequence[str],
     environment: Mapping[str, str] | None,
-    told: Callable[[Mapping[str, object]], None],
+    on_report: Callable[[Mapping[str, object]], None],
 ) -> ProcessOutput:
     """Run a process to its end; raises OSError if it cannot be started.
 
@@ -48,7 +48,7 @@ async def carry_out(
     try:
         if process.stdout is None or process.stderr is None:
             raise TypeError(process)
-        listening = _listen(process.stdout, found.facts, told)
+        listening = _listen(process.stdout, found.facts, on_report)
         _, printed = await asyncio.gather(listening, _end_of(process.stderr))
         found.output = printed.decode("utf-8", "replace").strip()
         found.code = await process.wait()
@@ -76,7 +76,7 @@ def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None
 async def _listen(
     lines: asyncio.StreamReader,
     facts: dict[str, object],
-    told: Callable[[Mapping[str, object]], None],
+    on_report: Callable[[Mapping[str, object]], None],
 ) -> None:
     while True:
         try:
@@ -89,7 +89,7 @@ async def _listen(
             said = json.loads(line)
             if isinstance(said, dict):
                 facts |= said
-                told(said)
+                on_report(said)
 
 
 async def _end_of(lines: asyncio.StreamReader) -> bytes:

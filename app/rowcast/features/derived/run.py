@@ -127,7 +127,7 @@ class Run:
             self._fail("the process that copies its tables", made.code, made.output)
         snapshot = await asyncio.to_thread(self.places.snapshot_of, place)
         command = plan.work(job.rule.job, snapshot, place / RESULT)
-        done = await carry_out(command, plan.environment(), self._told)
+        done = await carry_out(command, plan.environment(), self._take_report)
         job.output = done.output
         if done.code:
             self._fail("its process", done.code, done.output)
@@ -152,7 +152,7 @@ class Run:
             f"{what} ended with {how}; its row shows the end of its output to administrators",
         )
 
-    def _told(self, facts: Mapping[str, object]) -> None:
+    def _take_report(self, facts: Mapping[str, object]) -> None:
         """Take in what the process tells of itself."""
         part = facts.get("progress")
         if isinstance(part, int | float):

@@ -25,28 +25,28 @@ class Staleness:
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
-        self._told: dict[str, bool | None] = {}
+        self._reported: dict[str, bool | None] = {}
 
     async def read(self, job: Job) -> None:
         """Read what an earlier run of the server told."""
         try:
             await self._kernel.read(STALE_PREFIX + job.topic, SERVER)
-            self._told[job.name] = True
+            self._reported[job.name] = True
         except Error as error:
             if error.code is not Code.NOT_FOUND:
                 raise
-            self._told[job.name] = False
+            self._reported[job.name] = False
 
     def look(self, job: Job, now: float) -> bool:
         """Tell what is no longer as it was told; return whether something was."""
         stale = job.is_stale(now)
-        was_stale = self._told.get(job.name, False)
+        was_stale = self._reported.get(job.name, False)
         if was_stale is _WAITS or was_stale == stale:
             return False
-        self._told[job.name] = _WAITS
+        self._reported[job.name] = _WAITS
 
         def done(outcome: Outcome) -> None:
-            self._told[job.name] = (not stale) if isinstance(outcome, Error) else stale
+            self._reported[job.name] = (not stale) if isinstance(outcome, Error) else stale
 
         self._kernel.submit(_event(job, stale=stale), WRITER, done)
         return True

@@ -119,7 +119,7 @@ class Stream:
         """Return when it ends, in seconds since 1970 (UTC); None: never."""
         return self.ends if self.options.ttl is None else self.touched + self.options.ttl
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         """Wake all that wait for more."""
         self.changed.set()
         self.changed = asyncio.Event()

@@ -266,7 +266,7 @@ class DurableStreams:
             await self._write_events(stream, content, caller)
         note(stream, content)
         self.touch(stream)
-        stream.tell()
+        stream.notify()
 
     async def _write_events(self, stream: Stream, content: Append, caller: Caller) -> None:
         count = len(content.messages)
@@ -341,7 +341,7 @@ class DurableStreams:
         """Forget a stream that was deleted, and the sources that were kept for it."""
         for item in filter(self._streams.has, ending):
             self._streams.remove(item)
-        stream.tell()
+        stream.notify()
 
     async def expire_due(self) -> float:
         """End the streams whose time is over; return when the next one's is."""

@@ -144,7 +144,8 @@ class Series:
                 "events": self._events[start, topic],
                 "values": {
                     name: {
-                        word: _told(function(tallies[name])) for word, function in self._functions
+                        word: _for_all_formats(function(tallies[name]))
+                        for word, function in self._functions
                     }
                     for name in sorted(tallies)
                 },
@@ -158,7 +159,7 @@ def number_of(value: object) -> Number | None:
     return value if isinstance(value, int) or math.isfinite(value) else None
 
 
-def _told(number: Number) -> int | float:
+def _for_all_formats(number: Number) -> int | float:
     """Return a number that every format supports."""
     exact = isinstance(number, int) and number.bit_length() < 64
     return int(number) if exact else float(number)

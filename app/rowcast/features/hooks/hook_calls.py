@@ -132,9 +132,9 @@ class Attached:
         self.queued += 1
         self.notices.append((call, arguments))
         if self.worker is None:
-            self.worker = asyncio.get_running_loop().create_task(self._tell())
+            self.worker = asyncio.get_running_loop().create_task(self._deliver_notices())
 
-    async def _tell(self) -> None:
+    async def _deliver_notices(self) -> None:
         try:
             while self.notices:
                 call, arguments = self.notices.popleft()

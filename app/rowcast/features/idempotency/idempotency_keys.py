@@ -105,7 +105,7 @@ class Keys:
             self._count(owner, 1)
         self._entries = dict(sorted(found.items(), key=lambda item: item[1].at))
         if self._entries:
-            self._tell_end(next(iter(self._entries.values())))
+            self._report_end(next(iter(self._entries.values())))
 
     # -- a request ---------------------------------------------------------------------------------
 
@@ -127,7 +127,7 @@ class Keys:
             entry = None
         if entry is None:
             entry = self._entries[place] = Entry(int(self._now() * 1000), request[:16])
-            self._tell_end(entry)
+            self._report_end(entry)
         elif entry.request != request[:16]:
             raise _other(key)
         elif entry.running:
@@ -178,7 +178,7 @@ class Keys:
         self._forget(over)
         return soonest
 
-    def _tell_end(self, entry: Entry) -> None:
+    def _report_end(self, entry: Entry) -> None:
         if self.ends is not None:
             self.ends(self._end(entry))
 

@@ -104,7 +104,7 @@ class TableMessages(Subscriber):
         if trimmed < before:  # a removal has failed, and some that have left are there again
             for view in self._views.values():
                 view.forget()
-        self._tell(trimmed, list(self._views))
+        self._report_trimmed(trimmed, list(self._views))
 
     def _turn_to(self, view: LogView) -> None:
         """Follow another branch, which has got the name of the table; all readers begin anew."""
@@ -113,9 +113,9 @@ class TableMessages(Subscriber):
         self._kernel.bus.add(view.branch.topics, self)
         for one in self._views.values():
             one.turn_to(view)
-        self._tell(self._trimmed, list(self._views))
+        self._report_trimmed(self._trimmed, list(self._views))
 
-    def _tell(self, trimmed: int, keys: Sequence[str]) -> None:
+    def _report_trimmed(self, trimmed: int, keys: Sequence[str]) -> None:
         """Report to some views that messages are gone, and to the others in later turns."""
         now, later = keys[: self._turn_views], keys[self._turn_views :]
         views = [self._views[key] for key in now if key in self._views]
@@ -124,7 +124,7 @@ class TableMessages(Subscriber):
         if lost:  # what was in them has left; their readers are told to begin anew
             self._report(trim_report(self._view, trimmed), lost)
         if later:
-            asyncio.get_running_loop().call_soon(self._tell, trimmed, later)
+            asyncio.get_running_loop().call_soon(self._report_trimmed, trimmed, later)
 
 
 class MessageQueries:

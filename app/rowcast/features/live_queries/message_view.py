@@ -83,7 +83,7 @@ class MessageView(HeldView):
         if entry is None:
             return []
         self._note(message.seq, event.topic)
-        return self._told(known.take(event.topic, entry))
+        return self._events_of(known.take(event.topic, entry))
 
     def _trim(self, known: RowSet | OrderedRows, upto: int) -> list[Event] | None:
         """Return the steps of a removal of messages.
@@ -97,7 +97,7 @@ class MessageView(HeldView):
             leave = [as_step(*WindowStep(Step.LEAVE, record)) for record in before]
             self._know(None)
             return leave
-        return self._told(steps)
+        return self._events_of(steps)
 
     def _note(self, seq: int, topic: str) -> None:
         if self.query.extent is None:

@@ -132,7 +132,7 @@ class QueryStage:
         Those to be begun anew are added to ``anew``, windows that lack the steps to ``late``.
         """
         if step_of(event) is not None:  # it waited for room, or is of a window's past
-            yield from _told(event, interest)
+            yield from _shown(event, interest)
         elif event.kind == SNAPSHOT and interest is not None and interest.tells_parts:
             yield event, interest  # made of what the caller may read
         elif event.kind == SNAPSHOT:
@@ -147,9 +147,9 @@ class QueryStage:
             for item in self._concerned(table, event, interest):
                 if item.is_window:
                     for window_step in _window_steps(table, event, item, anew, late):
-                        yield from _told(window_step, item)
+                        yield from _shown(window_step, item)
                 elif (step := self._step(table, event, item, anew)) is not None:
-                    yield from _told(step, item)
+                    yield from _shown(step, item)
 
     def _row_steps(self, event: Event, anew: dict[str, SubscribedFilter]) -> Iterator[Pair]:
         """Yield what a change of a row of ``$SYS`` is to the reader's queries of such rows."""
@@ -213,7 +213,7 @@ class QueryStage:
         return next(iter(self._visibility.records(self._caller, [record])), None)
 
 
-def _told(step: Event, item: SubscribedFilter | None) -> Sequence[Pair]:
+def _shown(step: Event, item: SubscribedFilter | None) -> Sequence[Pair]:
     """Return a step as a reader is told it that may lack some records; none if it is not told."""
     query = None if item is None else item.query
     if query is None or not (query.lacking or query.query.select is not None):

@@ -199,7 +199,7 @@ class HeldView(SharedView):
 
     # -- what is known -----------------------------------------------------------------------------
 
-    def _told(self, steps: list[WindowStep] | None) -> list[Event] | None:
+    def _events_of(self, steps: list[WindowStep] | None) -> list[Event] | None:
         """Return what was made of what is known, as steps; None, and forget it, if it is not."""
         known = self._known
         fits = known is not None and known.fits and len(known) <= self._rows_max
@@ -302,7 +302,7 @@ class RowView(HeldView):
     def _take(self, event: Event) -> list[Event] | None:
         if self._known is None:
             return None
-        return self._told(self._known.take(event.topic, self.entry(event.topic)))
+        return self._events_of(self._known.take(event.topic, self.entry(event.topic)))
 
     def entry(self, topic: str) -> Entry | None:
         """Return a row at its place as it is now; None if it does not match, or may not be read."""

@@ -27,7 +27,7 @@ class OverloadProtection(Feature):
             for door in kernel.doors:
                 yield from door.subscriptions()
 
-        def told(_level: Shed, facts: Facts) -> None:
+        def on_level(_level: Shed, facts: Facts) -> None:
             for door in kernel.doors:
                 door.shed()
             kernel.listeners.tell_of_server("overload", facts)
@@ -37,7 +37,7 @@ class OverloadProtection(Feature):
                 door.relieve()
 
         queues = Queues(kernel.reader, subscriptions)
-        overload = self._overload = Overload(self._marks, queues, kernel.reader, told)
+        overload = self._overload = Overload(self._marks, queues, kernel.reader, on_level)
         overload.relieve = relieve
         kernel.rows(PATH, listed_rows(PATH, lambda: {"memory": overload.facts()}))
 

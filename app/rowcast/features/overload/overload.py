@@ -59,14 +59,14 @@ class Queues:
 
 
 class Overload:
-    """The shedding level of one server. ``told`` is called on each change."""
+    """The shedding level of one server. ``on_level`` is called on each change."""
 
     def __init__(
         self,
         marks: Watermarks,
         queues: Queues,
         reader: Reader,
-        told: Callable[[Shed, Facts], None],
+        on_level: Callable[[Shed, Facts], None],
         heap: ProcessMemory | None = None,
         trim: Callable[[], object] = trim_heap,
     ) -> None:
@@ -74,7 +74,7 @@ class Overload:
         self._queues = queues
         self._shedding = reader.shedding
         self._shedding.never = frozenset(shed for shed in Shed if not marks.of(shed))
-        self._told = told
+        self._on_level = on_level
         self._heap = heap or ProcessMemory()
         self._reader = reader
         self._trim = trim
@@ -115,7 +115,7 @@ class Overload:
         say = log.warning if level > before else log.info
         used = self._heap.current
         say("memory: %d of %d bytes; shedding: %s", used, self.limit_bytes, level.name)
-        self._told(level, self.facts())
+        self._on_level(level, self.facts())
 
     def _give_back(self) -> None:
         """Clear caches, and return freed memory of the allocator to the system.

@@ -58,13 +58,13 @@ class Playhead:
         self._at = at
         self.speed = self.speed if speed is None else speed
         self.playing = self.playing if playing is None else playing
-        self._tell()
+        self._notify()
 
     def seek(self, at: int | None) -> None:
         """Go on at another time of the past; None: at that of the next event."""
         self._at, self._since = at, self._now()
-        self._tell()
+        self._notify()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         for listener in list(self.listeners):
             listener()

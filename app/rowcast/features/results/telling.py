@@ -108,7 +108,7 @@ class Tellings:
             self._woken.clear()
             while self._untold:
                 try:
-                    await self._tell(self._untold[0])
+                    await self._notify(self._untold[0])
                 except Error as error:
                     log.warning("hooks are told of a large result later: %s", error.full)
                     await asyncio.sleep(self._retry_seconds)
@@ -116,7 +116,7 @@ class Tellings:
                     del self._untold[0]
             await self._woken.wait()
 
-    async def _tell(self, untold: Untold) -> None:
+    async def _notify(self, untold: Untold) -> None:
         kernel = self._kernel
         shapes = kernel.registry.shapes
         sources = [shapes[name].table for name in untold.tables if name in shapes]

@@ -190,7 +190,7 @@ def _found(folder: Path, stem: str) -> FoundUpload | None:
         notes, whole = _read(data)
         title = Title(**cast("dict[str, str]", notes[0]))
         size = _size(place.with_suffix(ROWS))
-        parts, commits = _told(notes[1:], size)
+        parts, commits = _parts_and_commits(notes[1:], size)
     except (OSError, ValueError, TypeError, IndexError):
         return None
     if whole < len(data):
@@ -205,7 +205,7 @@ def _found(folder: Path, stem: str) -> FoundUpload | None:
     return upload
 
 
-def _told(
+def _parts_and_commits(
     notes: Sequence[object], size: int
 ) -> tuple[dict[str, list[Page]], list[tuple[str, int]]]:
     """Return what notes say of parts and commits, for rows of so many bytes."""

@@ -70,18 +70,18 @@ def note_seen(write: Write, record: Record | None, current: Current) -> int:
 class Meeting:
     """A write from another site, and the last one here."""
 
-    __slots__ = ("_found", "_last", "_pack", "_tell", "_then", "_write")
+    __slots__ = ("_found", "_last", "_on_found", "_pack", "_then", "_write")
 
     def __init__(
         self,
         write: Write,
         pack: Callable[[Conflict], Change],
-        tell: Callable[[Change], None],
+        on_found: Callable[[Change], None],
     ) -> None:
-        """``pack`` makes a conflict's change of facts; ``tell`` is called when it is stored."""
+        """``pack`` makes a conflict's change of facts; ``on_found`` is called when it is stored."""
         self._write = write
         self._pack = pack
-        self._tell = tell
+        self._on_found = on_found
         self._last: Side | None = None
         self._found: Change | None = None
         self._then = write.conclude
@@ -95,7 +95,7 @@ class Meeting:
 
         def hear(outcome: Outcome) -> None:
             if self._found is not None and isinstance(outcome, Receipt):
-                self._tell(self._found)
+                self._on_found(self._found)
             done(outcome)
 
         write.done = hear

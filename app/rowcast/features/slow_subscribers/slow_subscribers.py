@@ -121,7 +121,7 @@ class SlowSubscriptions:
         """A heap of how late they were once; what is out of date is left out in its turn."""
         self._news: dict[str, str] = {}
         """What happened to rows since watchers were told; twice as many as there are, at most."""
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         """The rows that watchers know."""
         self._looks = False
         self.total = 0
@@ -232,7 +232,7 @@ class SlowSubscriptions:
 
     def _forget(self, name: str) -> None:
         del self._entries[name]
-        if name in self._told:
+        if name in self._reported:
             self._news[name] = "forgotten"
         else:  # it came and went between two looks
             self._news.pop(name, None)
@@ -272,7 +272,7 @@ class SlowSubscriptions:
         self._looks = False
         self._expire()
         news, self._news = self._news, {}
-        self._told = set(self._entries)
+        self._reported = set(self._entries)
         for name, happened in news.items():
             self._changed(name, happened)
         self._look_later()

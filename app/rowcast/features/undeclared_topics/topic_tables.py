@@ -204,7 +204,7 @@ class TopicTables:
         entry = self._entries.get(level)
         if entry is None and self._registry.logged:
             if len(self._entries) >= self.settings.tables_max:
-                self._tell_full(topics.text)
+                self._warn_full(topics.text)
             else:
                 entry = self._add(level)
         if entry is not None:
@@ -265,7 +265,7 @@ class TopicTables:
         elif write.event.kind != DELETE:
             topic = write.event.topic
             if len(self._entries) >= self.settings.tables_max:
-                self._tell_full(topic)
+                self._warn_full(topic)
                 raise self._no_more(topic)
             self._add(level)
             self._watch()
@@ -278,7 +278,7 @@ class TopicTables:
             "table in schema.graphql, or have the operator raise topics.max_tables",
         )
 
-    def _tell_full(self, topic: str) -> None:
+    def _warn_full(self, topic: str) -> None:
         if not self._full:
             self._full = True
             log.warning(

@@ -103,10 +103,10 @@ def restore(
     database, options = file_of(chosen.database_url), {"same_log": same_log, "archive": archive}
     made = make(place, chosen.data, to, schema, stored=stored, database=database, **options)
     what = "" if not to else ", without the last {} events of its log"
-    _tell(made, place, what, stored if archive and not same_log else None)
+    _print_restored(made, place, what, stored if archive and not same_log else None)
 
 
-def _tell(made: "Restored", place: Path, what: str, stored: "Config | None") -> None:
+def _print_restored(made: "Restored", place: Path, what: str, stored: "Config | None") -> None:
     """Print where a restored log ends, what of its archive is there, and what clients notice."""
     print(f"{made.epoch}:{made.position}")
     lost = made.before.head - made.position

@@ -46,7 +46,7 @@ def generate(
         raise Error(Code.INVALID, "--check compares a file: name it with --out")
     settings = join_settings(config, {"schema": schema})
     read = load_schema(settings.schema_file)
-    _tell_unknown(role, read.tables, settings.users_file)
+    _warn_unknown(role, read.tables, settings.users_file)
     write = typescript if language is Language.TYPESCRIPT else python
     text = write(read, frozenset(role) if role else None)
     if out is None:
@@ -69,7 +69,7 @@ def _save(out: Path, text: str, *, check: bool) -> None:
         raise Error(Code.INVALID, f"{out} is not up to date: run the command without --check")
 
 
-def _tell_unknown(roles: list[str] | None, tables: Sequence[Table], users_file: Path) -> None:
+def _warn_unknown(roles: list[str] | None, tables: Sequence[Table], users_file: Path) -> None:
     """Warn of a role that neither ``@auth`` nor the users name, with those that there are.
 
     It is no error: roles may come from tokens, and the users may be on another machine.

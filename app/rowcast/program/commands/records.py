@@ -77,7 +77,7 @@ def delete(
     Example: rowcast delete Dog/1
     """
     with client_of(url) as client:
-        _tell_cursor(client.request("DELETE", _url_path(path)))
+        _print_cursor(client.request("DELETE", _url_path(path)))
 
 
 def pub(
@@ -122,7 +122,7 @@ def _send(method: str, path: str, value: str, content_type: str | None, url: str
                 Code.UNSUPPORTED,
                 f"the value is text, and a table's record is JSON; write it as {_EXAMPLE}",
             ) from problem
-        _tell_cursor(response)
+        _print_cursor(response)
 
 
 def _value(text: str) -> tuple[bytes, str]:
@@ -154,7 +154,7 @@ def _guess(body: bytes) -> str:
     return TEXT
 
 
-def _tell_cursor(response: Response) -> None:
+def _print_cursor(response: Response) -> None:
     """Print the cursor of a write, if the server returned one, or what a write by query did."""
     if cursor := cursor_of(response):
         print(cursor)

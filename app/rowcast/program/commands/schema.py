@@ -50,7 +50,7 @@ def check(
     tables = load_schema(chosen.schema_file).tables
     database = file_of(chosen.database_url)
     if not database.is_file():
-        _tell_missing(database, named=data is not None)
+        _print_missing(database, named=data is not None)
     found = schema_changes(database, tables)
     for change in found:
         if json:
@@ -63,7 +63,7 @@ def check(
         raise typer.Exit(1)
 
 
-def _tell_missing(database: Path, *, named: bool) -> None:
+def _print_missing(database: Path, *, named: bool) -> None:
     """Say that there are no data; raises NOT_FOUND where ``--data`` has named the directory."""
     if named:
         raise Error(

@@ -143,19 +143,19 @@ def _check(chosen: Config, *, run_resources: bool = False) -> None:
         models = Models(tables, chosen.database_url)
         check_webhooks(tables, chosen.of(AlarmSection).receivers)
         check_jobs(chosen, tables)
-        _tell_found(chosen.schema_file, [table.name for table in tables])
+        _print_found(chosen.schema_file, [table.name for table in tables])
     except Error as error:
         problems.append(error.message)
     try:
         if run_resources:
-            _tell_found(chosen.resources, _paths_of(chosen.resources, tables, models))
+            _print_found(chosen.resources, _paths_of(chosen.resources, tables, models))
         elif files := check_resources(chosen.resources):
             print(f"{chosen.resources}: {', '.join(files)} (not run; see --run-resources)")
     except Error as error:
         problems.append(error.message)
     try:
         if (certificates := certificates_of(chosen, time.time)) is not None:
-            _tell_found(Path(str(chosen.tls.certificate)), [str(certificates.load())])
+            _print_found(Path(str(chosen.tls.certificate)), [str(certificates.load())])
     except Error as error:
         problems.append(error.message)
     if problems:
@@ -188,5 +188,5 @@ def _check_node(chosen: Config) -> None:
     check_cluster(chosen)
 
 
-def _tell_found(place: Path, names: list[str]) -> None:
+def _print_found(place: Path, names: list[str]) -> None:
     print(f"{place}: {', '.join(names) or 'nothing declared'}")

@@ -83,7 +83,7 @@ def add(
     path = _path(config, data, file)
     name = kept_name(name)
     if data is not None or file is not None:
-        _tell_new(path)
+        _print_new(path)
     roles = None if role is None else roles_of(role)
     attributes = dict(map(_attribute, attribute or []))
     kept: tuple[Verifier | None, Hash | None] = None, None
@@ -229,7 +229,7 @@ def _path(config: Path | None, data: Path | None, file: Path | None) -> Path:
     return load_config(config, None, chosen).users_file
 
 
-def _tell_new(path: Path) -> None:
+def _print_new(path: Path) -> None:
     """Print that a directory will be created, because its name may be misspelt."""
     if not path.parent.exists():
         typer.echo(

@@ -31,7 +31,7 @@ NAME_CHARS_MAX: Final = 2**31 - 1
 """A length that means "to the end" for Spark's ``substring``."""
 
 
-def told(events: DataFrame) -> DataFrame:
+def client_events(events: DataFrame) -> DataFrame:
     """Return the client events as columns, each with the number of the server's run."""
     require(events, ("topic", "payload", SEQ))
     facts = F.from_json(F.col("payload").cast("string"), FACTS)
@@ -49,7 +49,7 @@ def told(events: DataFrame) -> DataFrame:
 
 def sessions(given: Given) -> DataFrame:
     """Return every connection with start, end and the cause of its end."""
-    rows = told(given.events)
+    rows = client_events(given.events)
     stopped = F.when((F.col("topic") == SERVER) & (F.col("event") == "stopped"), F.col("at"))
     runs = rows.groupBy("run").agg(F.max("at").alias("alive"), F.max(stopped).alias("stopped"))
     newest = runs.agg(F.max("run").alias("newest"))
@@ -122,7 +122,7 @@ def uptime(given: Given) -> DataFrame:
     """Return the connected time per client and time window."""
     parts = given.options["every"]
     spans = _merged(sessions(given), given)
-    first = F.broadcast(told(given.events).agg(F.min("at").alias("first")))
+    first = F.broadcast(client_events(given.events).agg(F.min("at").alias("first")))
     frame = spans.crossJoin(first)
     result = _by_stretch(frame, given, *parts[0])
     for label, length in parts[1:]:

@@ -93,7 +93,7 @@ class Frames:
                 members["value"] = event.decoded
         elif event.kind != DELETE:
             members["value"] = self._value(event)
-        return encode_answer(members | self._told(event), self.media_type)
+        return encode_answer(members | self._metadata(event), self.media_type)
 
     def _members(self, event: Event) -> dict[str, object]:
         kind, topic = _said(event)
@@ -110,7 +110,7 @@ class Frames:
             head, end = self._ends(event)
             return b'%b,"delta":%b%b' % (head, json_text.text(patch), end)
         members = {**self._members(event), "delta": patch}
-        return encode_answer(members | self._told(event), self.media_type)
+        return encode_answer(members | self._metadata(event), self.media_type)
 
     def spelled(self, event: Event) -> object:
         """Return the value of an event as readers of this format decode it; nothing keeps it.
@@ -121,7 +121,7 @@ class Frames:
             return json_text.written(self._json_value(event))
         return self._value(event)
 
-    def _told(self, event: Event) -> dict[str, object]:
+    def _metadata(self, event: Event) -> dict[str, object]:
         """Return the metadata of an event, if requested (A17)."""
         if not self._meta or event.kind in MARKS:
             return {}
@@ -149,7 +149,7 @@ class Frames:
             kind.encode(),
             str(event.version).encode() if event.version else b"null",
         )
-        described = self._told(event)
+        described = self._metadata(event)
         return head, b"," + encode(described, JSON)[1:] if described else _JSON_END
 
     def _json_value(self, event: Event) -> bytes:

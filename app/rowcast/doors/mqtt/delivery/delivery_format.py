@@ -334,7 +334,7 @@ class DeliveryFormats:
             properties["content_type"] = media_type
             if media_type != event.content_type:
                 properties.pop("payload_format_indicator", None)  # it described other bytes
-        pairs = self._told(event, form)
+        pairs = self._user_properties(event, form)
         if pairs:
             users = properties.get("user_property", ())
             properties["user_property"] = (*users, *pairs)  # type: ignore[misc]
@@ -357,7 +357,7 @@ class DeliveryFormats:
         known = event.encodings.get(form.keys[SIZE]) if event.encodings is not None else None
         return known if isinstance(known, int) else len(event.payload)
 
-    def _told(self, event: Event, form: DeliveryFormat) -> tuple[tuple[str, str], ...]:
+    def _user_properties(self, event: Event, form: DeliveryFormat) -> tuple[tuple[str, str], ...]:
         """Return Rowcast's user properties: always for a declared table, and in live queries of it.
 
         For others on request: an undeclared topic returns exactly the original properties, unless

@@ -30,7 +30,7 @@ def deliver(client: Outgoing, session: Session) -> None:
     if session.resend:
         send_again(client, session)
     if session.gaps.marks:
-        _tell(client, session)
+        _report_unsendable(client, session)
     if session.resend:
         return  # flights to send again go first (MQTT-4.6.0-1)
     if session.sharing is not None:
@@ -55,7 +55,7 @@ def deliver(client: Outgoing, session: Session) -> None:
         client.ready()
 
 
-def _tell(client: Outgoing, session: Session) -> None:
+def _report_unsendable(client: Outgoing, session: Session) -> None:
     """Report flights that could not be sent again, within the limits (MQTT-3.3.4-7)."""
     window, frames = session.window, list[bytes]()
     room = window.receive_maximum - (len(window) - len(session.resend or ()))

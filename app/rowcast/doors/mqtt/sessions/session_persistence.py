@@ -223,7 +223,7 @@ class SessionPersistence:
             if done is not None:
                 done(error)
             if mine and current:
-                self.save(session, partial(_tell, mine))
+                self.save(session, partial(_complete, mine))
 
         self._committer.keep(changes, ended)
 
@@ -284,7 +284,7 @@ class SessionPersistence:
         session.kept = False
         self._remove(session.client_id)
         if waiting:
-            self._committer.keep((), partial(_tell, waiting))
+            self._committer.keep((), partial(_complete, waiting))
 
     def _remove(self, client_id: str) -> None:
         """Remove the facts of a client id; retries soon on failure."""
@@ -307,7 +307,7 @@ def _nobody(_error: Error | None) -> None:
     """Ignore the result of a save without a waiter."""
 
 
-def _tell(waiting: Iterable[Saved], error: Error | None) -> None:
+def _complete(waiting: Iterable[Saved], error: Error | None) -> None:
     for done in waiting:
         done(error)
 
