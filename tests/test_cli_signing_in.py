@@ -61,6 +61,6 @@ def test_certificates_of_an_authority_are_trusted(clients, monkeypatch, tmp_path
 def test_no_password_is_printed(capsys):
     connection = Connection("http://ann:secret@a.example:81", "#")
     for state in (LIVE, WAITING):
-        connection.tell(state)
+        connection.on_state(state)
     told = capsys.readouterr().err
     assert ("a.example:81" in told, "secret" in told, "ann" in told) == (True, False, False)

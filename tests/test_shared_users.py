@@ -61,7 +61,7 @@ class Node:
         return set(read_users(self.file).roles)
 
     async def look(self):
-        self.shared.hear(self.log)
+        self.shared.on_facts(self.log)
         await self.shared.look()
 
 

@@ -201,10 +201,10 @@ class Rowcast:
     async def _ask(self, call: Call[T]) -> T:
         return call.read(await self.request(call.method, call.path, call.body, call.headers))
 
-    async def _watch(self, follow: Following, tell: State) -> AsyncGenerator[Event, None]:
+    async def _watch(self, follow: Following, on_state: State) -> AsyncGenerator[Event, None]:
         while not self._http.is_closed:
             problem = None
-            tell(CONNECTING)
+            on_state(CONNECTING)
             try:
                 async with self._http.stream(
                     "GET",
@@ -217,7 +217,7 @@ class Rowcast:
                         await answer.aread()
                     for event in follow.opened(check(answer).headers):
                         yield event
-                    tell(LIVE)
+                    on_state(LIVE)
                     async for chunk in answer.aiter_bytes():
                         for event in follow.take(chunk):
                             yield event
@@ -228,7 +228,7 @@ class Rowcast:
             if self._http.is_closed:
                 return
             pause = follow.ended(problem)
-            tell(WAITING)
+            on_state(WAITING)
             await self._wait(pause)
 
 

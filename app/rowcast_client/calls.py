@@ -75,7 +75,7 @@ class Written:
     status: int
     cursor: str
     id: object = None
-    told: object = None
+    answer: object = None
     """The body of the response, such as the outcomes of a list."""
 
 

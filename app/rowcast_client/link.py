@@ -220,7 +220,7 @@ class Link:
         """Take an event or an answer; raises a Problem if the caller is not let in."""
         fields = self._unpack(message)
         if "kind" in fields:
-            self.roster.hear(fields, len(message))
+            self.roster.receive(fields, len(message))
             return
         error, number = fields.get("error"), fields.pop("ack", fields.get("id"))
         outcome: Fields | Problem = fields

@@ -54,12 +54,12 @@ class Roster:
 
     # -- what comes ------------------------------------------------------------------------------
 
-    def hear(self, fields: Fields, size: int) -> None:
+    def receive(self, fields: Fields, size: int) -> None:
         """Take an event of so many bytes."""
         stream = self._numbers.get(fields.pop("subscription", None))
         if stream is None:
             return  # it has ended meanwhile
-        if not stream.hear(fields, size):
+        if not stream.receive(fields, size):
             self._unsubscribe(stream)
         elif stream.is_full and not stream.can_resume and stream not in self._overdue:
             self._stuffed.add(stream)

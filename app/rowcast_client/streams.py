@@ -34,10 +34,10 @@ class Stream:
         self._bounds = bounds
         self.cursor, self._place = beginning(place)
         """The cursor to resume from: after the last event taken."""
-        self._heard = self.cursor
+        self._received = self.cursor
         """After the last event of the queue; empty where there is no place to go on from yet."""
         self._from_log = any(value != CURRENT for value in self._place.values())
-        self._anew = not self._heard and not self._from_log
+        self._anew = not self._received and not self._from_log
         """Whether current records are coming, whose end is not reached."""
         self._shown = False
         self._queue: deque[tuple[Event, str, int]] = deque()
@@ -63,12 +63,12 @@ class Stream:
     @property
     def words(self) -> Fields:
         """The members of the next ``subscribe``."""
-        return self._asked | ({"since": self._heard} if self._heard else self._place)
+        return self._asked | ({"since": self._received} if self._received else self._place)
 
     @property
     def can_resume(self) -> bool:
         """Whether there is a cursor to go on from."""
-        return bool(self._heard) and not self._anew
+        return bool(self._received) and not self._anew
 
     @property
     def is_full(self) -> bool:
@@ -88,18 +88,18 @@ class Stream:
             self.is_behind = False
             if not self._is_query:  # a live query has no messages
                 self._add({"kind": GAP, "gap": dict(_SLOW)})
-        elif self._shown and self._anew and not self._heard:
+        elif self._shown and self._anew and not self._received:
             self._add({"kind": RESET})  # of what was shown in part, something may be gone meanwhile
-        if self._from_log and not self._heard:
-            self._heard = str(answer.get("cursor") or "")
+        if self._from_log and not self._received:
+            self._received = str(answer.get("cursor") or "")
             if not self._queue:
-                self.cursor = self._heard
+                self.cursor = self._received
 
     @property
     def _is_query(self) -> bool:
         return "where" in self._asked or self.name.startswith(QUERY_PREFIX)
 
-    def hear(self, fields: Fields, size: int) -> bool:
+    def receive(self, fields: Fields, size: int) -> bool:
         """Take an event of so many bytes; False if there is no room, so that it must be ended."""
         if self.is_full:
             if self.can_resume:
@@ -111,16 +111,16 @@ class Stream:
         kind, cursor = fields.get("kind"), fields.get("cursor")
         self._anew = kind != CURRENT and (self._anew or kind in {SNAPSHOT, RESET})
         if cursor and not self._anew:
-            self._heard = str(cursor)
+            self._received = str(cursor)
         self._shown = True
-        self._queue.append((Event(fields), self._heard, size))
+        self._queue.append((Event(fields), self._received, size))
         self._bytes += size
         self.changed.set()
         return True
 
     def _add(self, fields: Fields) -> None:
         """Queue an event of the client's own."""
-        self._queue.append((Event(_MARK | fields), self._heard, 0))
+        self._queue.append((Event(_MARK | fields), self._received, 0))
         self.changed.set()
 
     def take(self) -> Event | None:

@@ -69,8 +69,8 @@ class Socket:
     ) -> None:
         self._bounds = bounds
         pace = Pace(patient=patient, chance=chance)
-        tell = on_state or (lambda _: None)
-        self._link = Link(rows.way, pace, bounds, meta=meta, on_state=tell, wait=wait)
+        notify = on_state or (lambda _: None)
+        self._link = Link(rows.way, pace, bounds, meta=meta, on_state=notify, wait=wait)
         self._link.will = will
 
     @property
@@ -178,7 +178,7 @@ class Socket:
         marked = marked and not topic.startswith("$")  # a topic of the server's own has no marks
         answer = await self._link.ask(said, can_repeat=False, marked=marked)
         cursor = str(answer.get("cursor") or "")
-        return Written(201 if answer.get("created") else 200, cursor, told=answer)
+        return Written(201 if answer.get("created") else 200, cursor, answer=answer)
 
 
 class SocketSubscription:

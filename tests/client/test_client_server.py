@@ -63,23 +63,23 @@ async def test_a_line_of_a_long_answer_ends_only_where_the_server_ends_it(progra
 async def test_it_writes_what_a_query_selects(program, rows):
     """B12, B22: with a dry run and a confirmed number, by both clients."""
     await rows.upsert("Dog", [{"id": str(n), "name": "x", "age": n} for n in range(5)])
-    told = (await rows.delete_where("Dog", "age=gt=2", dry_run=True)).told
+    told = (await rows.delete_where("Dog", "age=gt=2", dry_run=True)).answer
     assert {"count": 2, "sample": ["3", "4"], "dry_run": True} == told
-    assert 2 == (await rows.patch_where("Dog", "age=gt=2", {"breed": "pug"})).told["count"]
+    assert 2 == (await rows.patch_where("Dog", "age=gt=2", {"breed": "pug"})).answer["count"]
     with pytest.raises(Problem, match="4 were confirmed"):
         await rows.delete_where("Dog", "breed=pug", confirm=4)
     made = {"op": "put", "topic": "Dog/3", "value": {"name": "z", "breed": "pug"}}
-    assert 1 == len((await rows.transaction([made])).told)
+    assert 1 == len((await rows.transaction([made])).answer)
     deleted = await rows.delete_where("Dog", "breed=pug", confirm=2)
-    assert deleted.cursor == deleted.told["position"]
+    assert deleted.cursor == deleted.answer["position"]
 
     def blocking():
         with SyncRowcast(url_of(program)) as client:
-            one = client.patch_where("Dog", "age=1", {"age": 9}, confirm=1).told["count"]
+            one = client.patch_where("Dog", "age=1", {"age": 9}, confirm=1).answer["count"]
             client.upsert("Dog", [{"id": "1", "name": "y"}])
             writes = [{"op": "patch", "topic": f"Dog/{n}", "value": {"age": 9}} for n in (0, 1)]
-            assert [False, False] == [row["created"] for row in client.transaction(writes).told]
-            return one, client.delete_where("Dog", "", confirm=3).told["count"]
+            assert [False, False] == [row["created"] for row in client.transaction(writes).answer]
+            return one, client.delete_where("Dog", "", confirm=3).answer["count"]
 
     assert (1, 3) == await asyncio.to_thread(blocking)
 
@@ -120,7 +120,7 @@ async def test_it_pages_creates_and_takes_lists(rows):
     assert "New" == (await rows.get(f"Dog/{made.id}")).value["name"]
     await rows.delete(f"Dog/{made.id}")
     many = await rows.create("Dog", [{"id": f"p{n}", "name": str(n)} for n in range(3)])
-    assert ["p0", "p1", "p2"] == [one["id"] for one in many.told]
+    assert ["p0", "p1", "p2"] == [one["id"] for one in many.answer]
     page = await rows.query("Dog", "limit(2)")
     rest = await rows.query("Dog", page.next)
     assert ["p0", "p1", "p2"] == [row["id"] for row in page.rows + rest.rows]
@@ -153,7 +153,7 @@ async def test_c23_a_commit_follows_each_transaction(rows):
     asked = rows.subscribe("Dog/#", "home/#", start="new", commits=True)
     async with aclosing(asked) as events:
         assert {"current", "commit"} == {event.kind for event in await take(events, 2)}
-        told = (await rows.transaction(writes)).told
+        told = (await rows.transaction(writes)).answer
         heard = await take(events, 3)
     assert ["put", "put", "commit"] == [event.kind for event in heard]
     assert told[-1]["position"] == heard[-1].cursor == asked.cursor

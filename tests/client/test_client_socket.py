@@ -58,7 +58,7 @@ def told(events):
 async def test_one_connection_has_it_all(doors, name):
     async with opened(doors, name) as socket:
         made = await socket.put("Dog/1", {"n": 1})
-        assert (201, True) == (made.status, made.told["created"])
+        assert (201, True) == (made.status, made.answer["created"])
         dogs, hot = socket.subscribe("Dog/#"), socket.live("Sensor", "temp=gt=80")
         assert ["snapshot", "current"] == [event.kind for event in await take(dogs, 2)]
         assert ["current"] == [event.kind for event in await take(hot, 1)]

@@ -30,7 +30,7 @@ def stream(bounds=USUAL, **place):
 
 
 def hear(one, *events):
-    return [one.hear(fields, 10) for fields in events]
+    return [one.receive(fields, 10) for fields in events]
 
 
 def kinds(one):
@@ -114,7 +114,7 @@ def test_what_began_at_a_filter_is_asked_for_once():
     assert not roster.answered("s1", {"subscription": 1})
     assert roster.answered("s2", Problem(403, {}))
     assert 403 == second.problem.status
-    roster.hear(event("put", 7) | {"subscription": 1}, 10)
+    roster.receive(event("put", 7) | {"subscription": 1}, 10)
     assert [[], []] == [kinds(first), kinds(second)]
 
 

@@ -58,7 +58,7 @@ class Times:
         self.steady = 50.0
         self.told = []
         self.guard = LeapGuard(lambda: self.wall, lambda: self.steady)
-        self.guard.tell = lambda ahead, believed: self.told.append((round(ahead), believed))
+        self.guard.on_leap = lambda ahead, believed: self.told.append((round(ahead), believed))
 
     def pass_time(self, seconds):
         self.wall += seconds

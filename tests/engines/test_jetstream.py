@@ -140,7 +140,7 @@ def test_a_server_that_could_not_write_is_started_again(tmp_path, caplog):
     resource.prlimit(full.pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
     wait_until(lambda: appends(engine, 2, b"b"), "the two others take it, once one of them leads")
     wait_until(lambda: STUCK in caplog.text, "it is noticed")  # it may be over in a moment
-    wait_until(lambda: full.restarts > 0 and not full.trouble, "it has been started again")
+    wait_until(lambda: full.restarts > 0 and not full.problem, "it has been started again")
     running[1].stop()
     wait_until(lambda: appends(engine, 3, b"c"), "the two that are left are a majority")
     whole = [b"a", b"b", b"c"]  # the server that is asked may learn of the last one after it

@@ -83,13 +83,13 @@ class TestServer:
             for one in (engine, other):
                 error = refusal(one.append, 2, b"b")
                 assert (Code.BUSY, True) == (error.code, DISK_FULL in error.message)
-                assert DISK_FULL == one.trouble
+                assert DISK_FULL == one.problem
             other.lease()
-            assert DISK_FULL == other.trouble
+            assert DISK_FULL == other.problem
         engine.append(2, b"b")
-        assert ("", DISK_FULL) == (engine.trouble, other.trouble)
+        assert ("", DISK_FULL) == (engine.problem, other.problem)
         other.lease()  # each node asks for it again and again
-        assert "" == other.trouble
+        assert "" == other.problem
 
     def test_without_a_server_it_is_busy_and_works_again_after(self, server, connect):
         engine = connect(request_seconds=SHORT_SECONDS)

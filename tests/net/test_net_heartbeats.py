@@ -12,7 +12,7 @@ def looks(silence, count):
 
 def test_a_process_hangs_once_it_was_silent_for_its_timeout():
     silence = Silence(3)
-    silence.heard()
+    silence.received()
     assert looks(silence, 3) == [False, False, True]
 
 
@@ -20,7 +20,7 @@ def test_each_heartbeat_begins_anew():
     """Pauses of ten seconds, one after the other, are those of a busy machine."""
     silence = Silence()
     for _ in range(100):
-        silence.heard()
+        silence.received()
         assert not any(looks(silence, 10))
         assert not silence.is_long
     assert silence.seconds == 10
@@ -29,13 +29,13 @@ def test_each_heartbeat_begins_anew():
 def test_the_first_heartbeat_may_take_longer():
     silence = Silence(3, 5)
     assert looks(silence, 5) == [False, False, False, False, True]
-    silence.heard()
+    silence.received()
     assert looks(silence, 3) == [False, False, True]
 
 
 def test_a_warning_comes_before_the_end():
     silence = Silence(4)
-    silence.heard()
+    silence.received()
     told = [(silence.missed(), silence.is_long) for _ in range(4)]
     assert told == [(False, False), (False, True), (False, True), (True, True)]
 

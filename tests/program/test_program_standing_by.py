@@ -16,7 +16,7 @@ async def test_a_connection_that_is_open_is_told_the_newest_reason(tmp_path):
     connections = []
     try:
         for why in ("one", "two"):
-            await standing_by.tell(f"it waits for reason {why}")
+            await standing_by.report(f"it waits for reason {why}")
             connections.append(await asyncio.open_connection("127.0.0.1", port))
         for reader, writer in connections:
             writer.write(b"GET /health/ready HTTP/1.1\r\nHost: x\r\n\r\n")

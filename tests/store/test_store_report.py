@@ -40,7 +40,7 @@ def told(data, *attributes, **more):
     table = Table("Dog", "Dog", (KEY, *attributes), **more)
     cat, old = Table("Cat", "Cat", (KEY, attribute("name"))), Table("Old", "Old", (KEY,))
     found = schema_changes(data, [table, cat, old])
-    return {(change.what, change.safe): change.told for change in found}
+    return {(change.what, change.safe): change.description for change in found}
 
 
 SAME = WAS.attributes[1:]
@@ -69,7 +69,7 @@ def test_tables_change_their_path(data):
     found = schema_changes(data, tables)
     assert ["Dog", "Cat", "Old"] == [change.what for change in found]
     assert [False, True, True] == [change.safe for change in found]
-    dog, cat, old = (change.told for change in found)
+    dog, cat, old = (change.description for change in found)
     assert dog.startswith("no longer exported: its 3 records stay")
     assert cat == "was at Cat, is exported at cats: its 1 records are served there"
     assert old == "no longer exported; it has no records"
@@ -78,12 +78,12 @@ def test_tables_change_their_path(data):
     store.close()
     assert schema_changes(data, tables) == []
     dog, _ = schema_changes(data, [WAS, *tables[1:2], Table("Old", "Old", (KEY,))])
-    assert dog.told == "was not exported, is exported at Dog: its 3 records are served there"
+    assert dog.description == "was not exported, is exported at Dog: its 3 records are served there"
 
 
 def test_a_new_database_has_new_tables(tmp_path):
     (change,) = schema_changes(tmp_path / "none.db", [DOG])
-    assert (change.what, change.told, change.safe) == ("Dog", "new table", True)
+    assert (change.what, change.description, change.safe) == ("Dog", "new table", True)
 
 
 def test_tables_come_and_go(data):
@@ -92,7 +92,7 @@ def test_tables_come_and_go(data):
     assert [(change.what, change.safe) for change in found] == [
         ("New", True), ("Cat", False), ("Old", True),
     ]  # fmt: skip
-    assert "1 records stay" in found[1].told
+    assert "1 records stay" in found[1].description
 
 
 def test_attributes_come_and_go(data):
@@ -151,7 +151,7 @@ def test_a_table_that_is_sealed(data):
 def test_a_key_stays(data):
     table = Table("Dog", "Dog", (attribute("id", Type.LONG, primary_key=True), *SAME))
     found = schema_changes(data, [table])
-    assert "ids cannot change" in next(it.told for it in found if it.what == "Dog")
+    assert "ids cannot change" in next(it.description for it in found if it.what == "Dog")
 
 
 def test_what_is_declared_again(data):
@@ -173,8 +173,11 @@ def test_a_new_table_hides_what_was_there(data):
     bird = Table("Bird", "Bird", (KEY,))
     found = [change for change in schema_changes(data, [WAS, bird]) if change.what == "Bird"]
     assert [True, False] == [change.safe for change in found]
-    assert found[1].told.startswith("2 records of undeclared topics are below Bird/: they stay")
+    beside = "2 records of undeclared topics are below Bird/: they stay"
+    assert found[1].description.startswith(beside)
     hidden = Table("Bird", None, (KEY,))
     assert ["new table"] == [
-        change.told for change in schema_changes(data, [WAS, hidden]) if change.what == "Bird"
+        change.description
+        for change in schema_changes(data, [WAS, hidden])
+        if change.what == "Bird"
     ]

@@ -32,8 +32,8 @@ def test_what_follows_one_another_is_one_gap():
         (GapCause.TOO_LARGE, 1, 10, 11),
         (GapCause.TOO_LARGE, 3, 0, 0),
     ]
-    assert wanted == facts(gaps.told())
-    assert [] == gaps.told()
+    assert wanted == facts(gaps.take())
+    assert [] == gaps.take()
     assert {"expired": 4, "too_large": 4} == gaps.losses.rows()
 
 

@@ -202,8 +202,8 @@ class ForwardingCommitter(Committer):
             reading = self._executor.submit(call)
         except RuntimeError:  # the threads have stopped: shutdown
             return
-        tell: Callable[..., object] = self._loop.call_soon_threadsafe
-        reading.add_done_callback(partial(tell, ended))
+        call_soon: Callable[..., object] = self._loop.call_soon_threadsafe
+        reading.add_done_callback(partial(call_soon, ended))
 
     def _note(self, staged: Operation) -> None:
         """Note what comes of a result that nobody sees yet."""

@@ -187,7 +187,7 @@ class ProposedCommit(GroupCommit):
         for case in self._cases:
             case.verdict = Verdict(0, written=False, error=error)
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         """Tell each proposal's node."""
         for case in self._cases:
             case.judged(case.verdict)
@@ -333,9 +333,9 @@ class SequencingCommitter(Committer):
             self._regrouping.answered(len(work.batch.writes), self._queued(), seconds)
         super()._finish(work)
         if isinstance(work, ProposedCommit):
-            for hear in self.on_facts if work.changes and work.packed is not None else ():
-                hear(work.changes)
-            work.tell()
+            for listener in self.on_facts if work.changes and work.packed is not None else ():
+                listener(work.changes)
+            work.notify()
         if self._cases:
             self._schedule()
 

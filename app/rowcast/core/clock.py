@@ -60,7 +60,7 @@ class LeapGuard:
     """
 
     __slots__ = ("_base", "_believed_seconds", "_doubted", "_leap_seconds", "_steady", "_wall",
-                 "leaps", "tell")  # fmt: skip
+                 "leaps", "on_leap")  # fmt: skip
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class LeapGuard:
         """The start of the current unconfirmed jump, in steady time."""
         self.leaps = 0
         """The number of jumps that were ignored at first."""
-        self.tell: Callable[[float, bool], None] | None = None
+        self.on_leap: Callable[[float, bool], None] | None = None
         """Callback for each jump: its seconds, and whether it is now accepted."""
 
     def __call__(self) -> float:
@@ -103,8 +103,8 @@ class LeapGuard:
         return wall - ahead
 
     def _say(self, ahead: float, *, believed: bool) -> None:
-        if self.tell is not None:
-            self.tell(ahead, believed)
+        if self.on_leap is not None:
+            self.on_leap(ahead, believed)
 
 
 class HybridClock:

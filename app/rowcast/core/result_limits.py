@@ -31,9 +31,9 @@ STAGED_PAGE_SECONDS: Final = 60.0
 """How long a page waits for the tables: longer than a busy machine restarts their process."""
 STAGED_SWITCH_TRIES: Final = 3
 """How often a switch waits for tables that do not follow, half a minute each."""
-RESULT_TOLD_ROWS: Final = 1_000
+RESULT_NOTICE_ROWS: Final = 1_000
 """Rows of a staged result that hooks are told of before it is noted how far they are."""
-RESULTS_UNTOLD_MAX: Final = 16
+RESULTS_PENDING_NOTICES_MAX: Final = 16
 """Staged results that hooks are still to be told of: more are refused, so that listeners that are
 slower than the results come are not behind without end."""
 RESULT_PARTS_MAX: Final = 10_000

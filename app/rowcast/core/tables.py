@@ -112,7 +112,7 @@ class Attribute:
         return self.computed is None and self.relationship is None
 
     @property
-    def told(self) -> bool:
+    def readable(self) -> bool:
         """Whether readers are told its value, stored or computed, unless it is hidden."""
         return self.stored or self.formula is not None
 

@@ -197,7 +197,7 @@ class NatsServer:
         self._starting = threading.Lock()
         self.problem = ""
         """Why it could not be started the last time; empty if it could."""
-        self.trouble = ""
+        self.problem = ""
         """What it did not do when it was asked last, ``OFF`` or ``STUCK``; empty if all is well."""
         self.restarts = 0
         """How often it has ended and was started again."""
@@ -292,10 +292,10 @@ class NatsServer:
             try:
                 return process.wait(self._health_seconds)
             except subprocess.TimeoutExpired:
-                self.trouble = self._look()
-                without = without + 1 if self.trouble else 0
+                self.problem = self._look()
+                without = without + 1 if self.problem else 0
             if without > 1:
-                log.error("nats-server %s", self.trouble)
+                log.error("nats-server %s", self.problem)
                 process.terminate()
 
     def _look(self) -> str:

@@ -160,7 +160,7 @@ class PostgresEngine:
         self._warning, self._closed = "", False
         self._make_at: float | None = None
         self._epoch, self._first = "", place.first
-        self.trouble, self._refused = "", 0
+        self.problem, self._refused = "", 0
         """Why no entry is taken, where the server has said so, and which one it was."""
         self._open(seconds)
 
@@ -303,11 +303,11 @@ class PostgresEngine:
             raise not_the_next(number) from error
         except Error as error:
             if isinstance(error.__cause__, psycopg.errors.DiskFull):
-                self.trouble, self._refused = DISK_FULL, number
+                self.problem, self._refused = DISK_FULL, number
             raise
         if not stored:
             raise not_the_next(number)
-        self.trouble = ""
+        self.problem = ""
 
     def read(self, after: int, size: int) -> list[bytes]:
         """Select entries by number, as many as fit. Raises GONE when the next was trimmed, BUSY."""
@@ -329,8 +329,8 @@ class PostgresEngine:
 
     def lease(self) -> Lease:
         """Return the one row of the lease. Raises BUSY."""
-        if self.trouble and self.bounds()[1] >= self._refused:  # another node has appended since
-            self.trouble = ""
+        if self.problem and self.bounds()[1] >= self._refused:  # another node has appended since
+            self.problem = ""
         return Lease(*self._ask(lambda link: _row(link, "SELECT version, holder FROM lease")))
 
     def take_lease(self, known: int, holder: bytes) -> Lease:

@@ -180,11 +180,11 @@ class ProcessApplying:
             heartbeats = child.wanted.heartbeats
             if heartbeats != self._heartbeats:
                 self._heartbeats = heartbeats
-                silence.heard()
+                silence.received()
             elif silence.missed():
                 self._end_hung(child)
                 return  # what is read next is the end of the pipe
-        silence.heard()
+        silence.received()
 
     def _end_hung(self, child: Child) -> None:
         silent = f"has shown no sign of life for {self.silence.seconds} s"

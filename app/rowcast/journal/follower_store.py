@@ -16,7 +16,7 @@ from rowcast.journal.applier import restorer
 from rowcast.journal.applying import Applied, Applying
 from rowcast.journal.journaled_store import GAPS, JournaledStore
 from rowcast.journal.tail import Nothing, Tail
-from rowcast.journal.written_schema import told_in
+from rowcast.journal.written_schema import schema_in
 from rowcast.log.batch import Batch
 from rowcast.log.batch_content import Content
 from rowcast.log.followed_log import FollowedLog
@@ -78,7 +78,7 @@ class FollowerStore(JournaledStore):
         """
         content = batch.content(self._declared.get)
         if self.schema and content.operations:
-            self._check_schema(batch.number, told_in(content.changes))
+            self._check_schema(batch.number, schema_in(content.changes))
         for operation in content.operations:
             if operation.name == "reserve":
                 (seq,) = operation.arguments

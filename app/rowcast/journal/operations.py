@@ -99,7 +99,7 @@ def switch(last: int, counts: Sequence[StagedCount]) -> Operation:
     return Operation(SWITCH, (first, last, *more))
 
 
-def told_by_switch(arguments: Arguments) -> tuple[int, list[tuple[str, int, int]]]:
+def switched_tables(arguments: Arguments) -> tuple[int, list[tuple[str, int, int]]]:
     """Return the number up to which a switch goes, and names of tables, events, bytes."""
     name, last, *more = arguments
     counts = (name, *more)
@@ -151,7 +151,7 @@ def _stage(
 
 
 def _switch(tables: Operates, arguments: Arguments, table_of: TableOf) -> int:
-    last, part = told_by_switch(arguments)
+    last, part = switched_tables(arguments)
     known = ((table_of(name), count, size) for name, count, size in part)
     counts = [(table, count, size) for table, count, size in known if table is not None]
     tables.switch(last, counts)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from rowcast.core.errors import Code, Error
 from rowcast.core.tables import Table
 from rowcast.journal.applying import READ_BYTES
-from rowcast.journal.operations import told_by_switch
+from rowcast.journal.operations import switched_tables
 from rowcast.log.batch_content import STAGE, SWITCH, Operation
 from rowcast.log.log import Log
 from rowcast.store.sql_tables import sql_name
@@ -60,5 +60,5 @@ def _staged(operation: Operation) -> list[str]:
     if operation.name == STAGE:
         return [str(operation.arguments[0])]
     if operation.name == SWITCH:
-        return [name for name, _, _ in told_by_switch(operation.arguments)[1] if name]
+        return [name for name, _, _ in switched_tables(operation.arguments)[1] if name]
     return []

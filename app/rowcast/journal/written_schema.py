@@ -50,7 +50,7 @@ def begin_term(store: JournaledStore, schema: str) -> None:
     store.begin_term(() if known else (Change(*SCHEMA, schema.encode()),))
 
 
-def told_in(changes: Sequence[Change]) -> str:
+def schema_in(changes: Sequence[Change]) -> str:
     """Return the schema that begins with a batch, by its changes; empty if none does."""
     for owner, name, value in changes:
         if (owner, name) == SCHEMA and value:
@@ -122,15 +122,15 @@ class WrittenSchema:
         """Raise INVALID for a change that would be refused when it is carried out."""
         tables = parse_schema(self._schema).tables
         for change in schema_changes(file_of(self._url), tables):
-            if change.told.startswith("refused"):
-                raise Error(Code.INVALID, f"{change.what}: {change.told}")
+            if change.description.startswith("refused"):
+                raise Error(Code.INVALID, f"{change.what}: {change.description}")
 
     def _batches(self, after: int) -> Iterator[tuple[Batch, str]]:
         """Yield the batches after one, and the schema that begins with each; empty: the same."""
         while found := self._engine.read(after, READ_BYTES):
             for data in found:
                 batch = Batch.read(data)
-                yield batch, told_in(batch.content(lambda _: None).changes)
+                yield batch, schema_in(batch.content(lambda _: None).changes)
                 after = batch.number
 
     def _changes_after(self, applied: int) -> bool:

@@ -119,7 +119,7 @@ class AtomicBatch:
             return []
         outcomes = _Outcomes(len(events))
         guard = _Guard(check, conditions or [None] * len(events), wants_existed, changes)
-        dones = self._hear(events, caller, outcomes)
+        dones = self._callbacks(events, caller, outcomes)
         if dones is None:  # a repeat
             return await outcomes.all
         try:
@@ -149,7 +149,7 @@ class AtomicBatch:
 
         await self._kernel.gate.together(events, caller, go_on)
 
-    def _hear(
+    def _callbacks(
         self,
         events: Sequence[Event],
         caller: Caller,
@@ -162,16 +162,16 @@ class AtomicBatch:
         refused write, and CONFLICT when only some are repeats.
         """
         dones: list[Done] = [partial(outcomes.take, index) for index in range(len(events))]
-        heard = {
+        marked = {
             index: self._ask_first(event, caller, dones[index])
             for index, event in enumerate(events)
             if event.properties is not None and self._kernel.steps.before_route(event.properties)
         }
-        fresh = {index: done for index, done in heard.items() if done is not None}
-        _check_whole(heard, fresh, outcomes)
-        if heard and not fresh:
+        fresh = {index: done for index, done in marked.items() if done is not None}
+        _check_whole(marked, fresh, outcomes)
+        if marked and not fresh:
             for index, event in enumerate(events):
-                if index not in heard:
+                if index not in marked:
                     outcomes.take(index, Receipt(event, existed=True, repeat=True))
             return None
         return [fresh.get(index, done) for index, done in enumerate(dones)]
@@ -235,7 +235,7 @@ class AtomicBatch:
             for index, event, done, condition in some:
                 if event is None:
                     continue
-                write = guard.write(event, caller, kernel.gate.telling(caller, done), condition)
+                write = guard.write(event, caller, kernel.gate.notifying(caller, done), condition)
                 writes.append(write)
                 if guard.check is not None:
                     kernel.writes.admit(write, many=many)
@@ -260,13 +260,13 @@ def _grouped(writes: list[Write], changes: Sequence[Change]) -> Group:
 
 
 def _check_whole(
-    heard: Mapping[int, Done | None],
+    marked: Mapping[int, Done | None],
     fresh: Mapping[int, Done],
     outcomes: _Outcomes,
 ) -> None:
     """Raise the Error of a refused write, or CONFLICT when only some are repeats."""
-    error = next((one for index in heard if isinstance(one := outcomes.of[index], Error)), None)
-    if error is None and 0 < len(fresh) < len(heard):
+    error = next((one for index in marked if isinstance(one := outcomes.of[index], Error)), None)
+    if error is None and 0 < len(fresh) < len(marked):
         error = _partly_known()
     if error is not None:
         for done in fresh.values():

@@ -94,7 +94,7 @@ class Watching(Seams):
         current = current if since is None else position is None
         subscription.add(interest, position, current=current)
         self._attach_queries(subscription, caller)
-        self.tell_subscribed(subscription.owner, topics)
+        self.notify_subscribed(subscription.owner, topics)
         self.hooks.subscribed(caller, interest)
         return True
 
@@ -205,7 +205,7 @@ class Watching(Seams):
         """Remove one interest of a subscription; return whether it existed."""
         self.views.leave(subscription, topics)
         ended = subscription.discard(topics)
-        self.tell_unsubscribed(subscription.owner, topics.text)
+        self.notify_unsubscribed(subscription.owner, topics.text)
         if ended:
             self.hooks.unsubscribed(subscription.caller, topics.text)
         return ended
@@ -214,7 +214,7 @@ class Watching(Seams):
         """Close a subscription and remove it from the bus."""
         for interest in self.views.leave_all(subscription):
             self.hooks.unsubscribed(subscription.caller, interest.topics.text)
-        self.tell_gone(subscription.owner)
+        self.notify_gone(subscription.owner)
         subscription.close()
 
     def suspend(self, subscription: Subscription) -> tuple[int, list[SubscribedFilter]]:

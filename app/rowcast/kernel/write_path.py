@@ -234,8 +234,8 @@ class WritePath:
             self._refuse(write, error)
 
     def _refuse(self, write: Write, error: Error) -> None:
-        for hear in self.on_refused:
-            hear(write.caller, write.event, error)
+        for listener in self.on_refused:
+            listener(write.caller, write.event, error)
         if self.take_unfit is None or not self.take_unfit(write, error):
             write.done(error)
 

@@ -61,7 +61,7 @@ class Handshakes:
         self.under_way = FairPlaces[_Handshake](under_way_max)
         """Connections whose handshake is not done."""
         self._log_after = 0.0
-        self._untold: Counter[str] = Counter()
+        self._unreported: Counter[str] = Counter()
         """How many failures of each reason were not logged; OpenSSL has a list of reasons."""
         self.done = 0
         """Handshakes that succeeded."""
@@ -90,13 +90,13 @@ class Handshakes:
             return
         now = asyncio.get_running_loop().time()
         if now < self._log_after:
-            self._untold[why] += 1
+            self._unreported[why] += 1
             return
-        others = f"; {alike} more like it" if (alike := self._untold.pop(why, 0)) else ""
-        for reason, count in self._untold.most_common(1):
-            others += f"; {self._untold.total()} others, most of them: {reason} ({count})"
+        others = f"; {alike} more like it" if (alike := self._unreported.pop(why, 0)) else ""
+        for reason, count in self._unreported.most_common(1):
+            others += f"; {self._unreported.total()} others, most of them: {reason} ({count})"
         log.info("%s: the TLS handshake with %s failed: %s%s", self.name, peer, why, others)
-        self._untold.clear()
+        self._unreported.clear()
         self._log_after = now + TLS_FAILURE_LOG_SECONDS
 
     async def stop(self) -> None:

@@ -28,7 +28,7 @@ class Silence:
         self.seconds = 0
         """Of silence; any thread may read them."""
 
-    def heard(self) -> None:
+    def received(self) -> None:
         """Count a sign of life."""
         self.seconds, self._bound = 0, self._timeout
 

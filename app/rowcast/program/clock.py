@@ -17,7 +17,7 @@ def guarded_clock() -> LeapGuard:
         time.monotonic if boot is None else partial(time.clock_gettime, boot)
     )
     guard = LeapGuard(time.time, steady)
-    guard.tell = _warn
+    guard.on_leap = _warn
     return guard
 
 

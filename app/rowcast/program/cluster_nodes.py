@@ -87,7 +87,7 @@ class Membership:
     """The servers of the nodes, where those have any."""
     accepting: ssl.SSLContext | None = None
     connecting: ssl.SSLContext | None = None
-    trouble: Callable[[], str] = str
+    problem: Callable[[], str] = str
     """Returns why this node's part of the engine does not keep the log; empty if it does."""
 
 
@@ -149,7 +149,7 @@ class SequencerNode(Application):
 
     def _make_edge(self) -> Edge:
         edge = super()._make_edge()
-        edge.settings.readiness.add("engine", self._member.trouble)
+        edge.settings.readiness.add("engine", self._member.problem)
         edge.settings.readiness.warnings["clock"] = lambda: self._clocks.problem
         return edge
 
@@ -270,7 +270,7 @@ class FollowerNode(Following):
 
     def _make_edge(self) -> Edge:
         edge = super()._make_edge()
-        edge.settings.readiness.add("engine", self._member.trouble)
+        edge.settings.readiness.add("engine", self._member.problem)
         return edge
 
     async def start(self) -> None:

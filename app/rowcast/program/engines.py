@@ -130,15 +130,15 @@ class EngineOfNode:
         """
         return {} if self._stream is None else self._stream.nodes()
 
-    def trouble(self) -> str:
+    def problem(self) -> str:
         """Return why the server of this node does not keep the log now; empty if it does.
 
         Of a database, which all nodes have together, why it takes no entry of this node.
         """
         if self._database is not None:
-            return self._database.trouble
-        trouble = "" if self._server is None else self._server.trouble
-        return trouble and f"the NATS server of this node {trouble}; the others keep the log"
+            return self._database.problem
+        problem = "" if self._server is None else self._server.problem
+        return problem and f"the NATS server of this node {problem}; the others keep the log"
 
     def stop(self) -> None:
         """End the server."""

@@ -148,8 +148,8 @@ class Following(Application):
         )
         unlogged = UnloggedEvents(committer, self.link.pass_on)
         self.link.on_events.append(unlogged.take)
-        heard = FilterReceiver(kernel.durable)
-        self._kinds: dict[str, RowsOf] = {FILTERS: partial(self._hear, heard)}
+        receiver = FilterReceiver(kernel.durable)
+        self._kinds: dict[str, RowsOf] = {FILTERS: partial(self._filter_rows, receiver)}
         self._answers = RowAnswers(self.link, self._kinds)
         self._differ(kernel)
 
@@ -199,9 +199,9 @@ class Following(Application):
         rows = figure_rows(CLOCK, list, clock.answer)
         return rows(self.kernel, CLOCK, asked, Caller(self._node, ALL))
 
-    def _hear(self, heard: FilterReceiver, path: str) -> SystemRows:
+    def _filter_rows(self, receiver: FilterReceiver, path: str) -> SystemRows:
         """Take filters of the sequencer, which are told as the id of a row."""
-        rows = figure_rows(FILTERS, list, heard.take)
+        rows = figure_rows(FILTERS, list, receiver.take)
         return rows(self.kernel, FILTERS, path, Caller(self._node, ALL))
 
     async def _follow(self) -> None:

@@ -96,7 +96,7 @@ class Node:
         tables = await asyncio.to_thread(prepare_tables, url, schema.tables)
         self._engine = EngineOfNode(self.config)
         self._closing.push_async_callback(asyncio.to_thread, self._engine.stop)
-        await self._standing_by.tell("this node has not reached the log of its cluster yet")
+        await self._standing_by.report("this node has not reached the log of its cluster yet")
         await asyncio.to_thread(self._engine.start)
         engine = await self._open_engine(tables)
         if engine is None or not await self._admitted():
@@ -114,7 +114,7 @@ class Node:
         self._agreed = agreed(self.config, schema.text)
         self._written = WrittenSchema(url, engine, schema.text)
         self._member = self._membership(engine, key, accepting, connecting)
-        await self._standing_by.tell("this node starts; ask again in a moment")
+        await self._standing_by.report("this node starts; ask again in a moment")
         return True
 
     async def _mark(self, epoch: str) -> None:
@@ -149,14 +149,14 @@ class Node:
             self._engine.group,
             accepting,
             connecting,
-            self._engine.trouble,
+            self._engine.problem,
         )
 
     async def _admitted(self) -> bool:
         """Wait until this node is one of the cluster; return False if it is to stop meanwhile."""
 
         async def pause(why: str) -> bool:
-            await self._standing_by.tell(why)
+            await self._standing_by.report(why)
             await self._pause()
             return not self._stopping.is_set()
 
@@ -177,7 +177,7 @@ class Node:
     async def _report_copying(self, why: str) -> None:
         message = f"this node {why}; it gets a copy of the tables of another node"
         log.warning("%s", message)
-        await self._standing_by.tell(message)
+        await self._standing_by.report(message)
 
     async def _answer(self, ask: Callable[[], T]) -> T | None:
         """Ask the engine until it answers, in a thread; None if this node is to stop meanwhile."""
@@ -187,7 +187,7 @@ class Node:
             except Error as error:
                 if error.code is not Code.BUSY:
                     raise
-                await self._standing_by.tell(f"this node waits for its log: {error.message}")
+                await self._standing_by.report(f"this node waits for its log: {error.message}")
                 await self._pause()
         return None
 
@@ -201,7 +201,7 @@ class Node:
         except Error as error:
             if error.code is Code.CONFLICT:
                 log.error("%s", error.message)  # noqa: TRY400 - it is raised when it ends
-                await self._standing_by.tell(error.message)
+                await self._standing_by.report(error.message)
                 await self._stopping.wait()
             raise
         return not self._stopping.is_set()
@@ -221,7 +221,7 @@ class Node:
                 if not waiting:
                     log.warning("%s", message)
                 waiting = True
-                await self._standing_by.tell(message)
+                await self._standing_by.report(message)
             else:
                 self._closing.push_async_callback(asyncio.to_thread, engine.close)
                 return engine
@@ -248,7 +248,7 @@ class Node:
                 log.error("this node cannot begin, and tries again: %s", error.full)  # noqa: TRY400
                 if self.keeper.held:
                     await asyncio.to_thread(self.keeper.give_up)
-                await self._standing_by.tell(error.message)
+                await self._standing_by.report(error.message)
                 await self._pause()
         if self._left:
             raise has_left(self._cluster, self.config.data)
@@ -301,7 +301,7 @@ class Node:
             if not is_logged:
                 log.error("this node does not follow: %s", OTHER)
             is_logged = True
-            await self._standing_by.tell(OTHER)
+            await self._standing_by.report(OTHER)
             await self._pause()
             if self.keeper.held or self._stopping.is_set() or self._left:
                 return False

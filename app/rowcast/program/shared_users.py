@@ -72,7 +72,7 @@ class SharedUsers(Feature):
     def install(self, kernel: Kernel) -> None:
         """Hear what the log has."""
         self._committer = kernel.committer
-        kernel.committer.on_facts.append(self.hear)
+        kernel.committer.on_facts.append(self.on_facts)
         kernel.facts(OWNER, self.restore)
 
     async def start(self) -> None:
@@ -86,9 +86,9 @@ class SharedUsers(Feature):
 
     def restore(self, facts: Facts) -> None:
         """Take the list as the tables have it."""
-        self.hear([Change(*fact) for fact in facts])
+        self.on_facts([Change(*fact) for fact in facts])
 
-    def hear(self, changes: Sequence[Change]) -> None:
+    def on_facts(self, changes: Sequence[Change]) -> None:
         """Take the list as another node has put it into the log."""
         for change in changes:
             if (change.owner, change.name) == (OWNER, NAME):

@@ -16,7 +16,7 @@ class StandingBy:
         """Closes the ports; None while they are closed."""
         self._why = ""
 
-    async def tell(self, why: str) -> None:
+    async def report(self, why: str) -> None:
         """Tell this from now on, and open the ports if they are not."""
         self._why = why
         if self._open is None:

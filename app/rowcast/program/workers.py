@@ -200,10 +200,10 @@ class Workers:
                 orders.close()
             except OSError:
                 log.warning("worker %d has ended before it was told what to do", index)
-            self._hear(index, process, answers.fileno(), listens)
+            self._read_answers(index, process, answers.fileno(), listens)
         return process.wait()
 
-    def _hear(
+    def _read_answers(
         self, index: int, process: Process, answers: int, listens: Callable[[], None]
     ) -> None:
         """Read what a worker says until it has ended; end it when it says nothing for too long."""
@@ -214,7 +214,7 @@ class Workers:
                 said = os.read(answers, ANSWER_BYTES)
                 if not said:
                     return
-                silence.heard()
+                silence.received()
                 if READY in said:
                     listens()
             elif silence.missed():

@@ -73,9 +73,10 @@ class Author:
         """Raise the Error of a row that is refused; no hook hears of it."""
         self.write(kernel, event, FIRE_AND_FORGET)
 
-    def telling(self, kernel: "Kernel") -> Done:
-        """Return what is told of the outcome of each write."""
-        return FIRE_AND_FORGET if self.alone else kernel.gate.telling(self.caller, FIRE_AND_FORGET)
+    def notifying(self, kernel: "Kernel") -> Done:
+        """Return the callback for the outcome of each write."""
+        done = FIRE_AND_FORGET
+        return done if self.alone else kernel.gate.notifying(self.caller, done)
 
 
 class TopicShard(NamedTuple):
@@ -215,11 +216,11 @@ class Changes:
             make = self._again
             if simple and same and table in decided:
                 make = partial(self._once, self._kernel.registry.shapes[table])
-            telling = self.author.telling(self._kernel)
+            notifying = self.author.notifying(self._kernel)
             writes: list[Write] = []
             for at, event in enumerate(events):
                 event.client = self._client
-                writes.append(make(event, telling))
+                writes.append(make(event, notifying))
                 if not at % RESULT_SLICE_ROWS:
                     await asyncio.sleep(0)  # yield to the loop
             yield writes

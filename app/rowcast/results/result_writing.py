@@ -34,7 +34,7 @@ class Commit(Protocol):
     def conclude(self, last: int) -> Sequence[Change]:
         """Return the changes of facts; ``last`` is the last number, 0 without events."""
 
-    def untold(self, after: int, last: int) -> Sequence[Change]:
+    def pending_notices(self, after: int, last: int) -> Sequence[Change]:
         """Return what is kept until hooks are told of staged rows, those between two numbers."""
 
     def seen(self) -> None:
@@ -79,7 +79,7 @@ async def _write_staged(kernel: "Kernel", made: Changes, commit: Commit) -> None
             raise Error(Code.BUSY, why, retry_after_seconds=1)
         commit.written -= superseded.puts
         commit.removed -= superseded.deletions
-        return [*commit.conclude(last), *commit.untold(staged.after, last)]
+        return [*commit.conclude(last), *commit.pending_notices(staged.after, last)]
 
     pages = made.pages(made.tables.keys() - synced)
     ahead = _next(pages)
@@ -96,7 +96,7 @@ async def _write_staged(kernel: "Kernel", made: Changes, commit: Commit) -> None
 def _next(pages: AsyncIterator[list[Write]]) -> asyncio.Task[list[Write] | None]:
     """Begin to make the next page; None after the last one."""
     page = asyncio.create_task(_page(pages))
-    page.add_done_callback(_hear)
+    page.add_done_callback(_consume_result)
     return page
 
 
@@ -104,7 +104,7 @@ async def _page(pages: AsyncIterator[list[Write]]) -> list[Write] | None:
     return await anext(pages, None)
 
 
-def _hear(page: asyncio.Task[list[Write] | None]) -> None:
+def _consume_result(page: asyncio.Task[list[Write] | None]) -> None:
     """Take its Error, if nobody waits for it any more."""
     if not page.cancelled():
         page.exception()
@@ -122,7 +122,7 @@ async def _write_together(kernel: "Kernel", made: Changes, commit: Commit) -> No
     """Write the changes of a result in one batch; raises the Error that refuses it."""
     writes = [write async for page in made.pages() for write in page]
     future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-    tell = resolver(future)
+    resolve = resolver(future)
 
     def concluded(outcomes: Sequence[Outcome]) -> Sequence[Change]:
         commit.written = commit.removed = 0  # it may be decided again, after a failure
@@ -135,7 +135,7 @@ async def _write_together(kernel: "Kernel", made: Changes, commit: Commit) -> No
 
     def ended(outcome: Outcome) -> None:
         done(outcome)
-        tell(outcome)
+        resolve(outcome)
 
     writes[-1].done = ended
     kernel.writes.commit_or_announce(writes, len(writes) + COMMIT_BACKLOG_EVENTS_MAX)

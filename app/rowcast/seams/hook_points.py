@@ -43,7 +43,7 @@ class HookPoints:
 
     def connected(self, caller: Caller) -> None:
         """Report an accepted connection."""
-        self.listeners.tell("connected", caller)
+        self.listeners.notify("connected", caller)
 
     def auth_failed(self, caller: Caller, message: str) -> None:
         """Report a failed authentication, or a user who is not admitted."""
@@ -51,7 +51,8 @@ class HookPoints:
 
     def disconnected(self, caller: Caller, error: str | None = None) -> None:
         """Report the end of a connection; ``error`` unless the client closed it."""
-        self.listeners.tell("disconnected", caller, reason=error, code=getattr(error, "code", None))
+        code = getattr(error, "code", None)
+        self.listeners.notify("disconnected", caller, reason=error, code=code)
 
     def session_created(self, caller: Caller) -> None:
         """Report a new session."""
@@ -74,7 +75,7 @@ class HookPoints:
 
     def subscribed(self, caller: Caller, interest: SubscribedFilter) -> None:
         """Report a subscription that has begun."""
-        self.listeners.tell("subscribed", caller, filter=interest.topics.text, qos=interest.qos)
+        self.listeners.notify("subscribed", caller, filter=interest.topics.text, qos=interest.qos)
 
     def unsubscribed(self, caller: Caller, text: str) -> None:
         """Report a subscription that has ended."""
@@ -106,11 +107,11 @@ class WriteGate:
         """
         await go_on(list(events))
 
-    def telling(self, caller: Caller, done: Done) -> Done:  # noqa: ARG002
+    def notifying(self, caller: Caller, done: Done) -> Done:  # noqa: ARG002
         """Return a ``done`` that also reports the write when it has succeeded."""
         return done
 
-    async def tell(self, caller: Caller, events: Sequence[Event]) -> None:
+    async def notify(self, caller: Caller, events: Sequence[Event]) -> None:
         """Report events that a caller has written; return once all who hear of them have."""
 
     def __contains__(self, caller: object) -> bool:

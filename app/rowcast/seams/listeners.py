@@ -73,12 +73,12 @@ class Listeners:
         self.administration: list[AdministrationListener] = []
         self.refusals: list[RefusalListener] = []
 
-    def tell(self, what: str, caller: Caller, **facts: object) -> None:
+    def notify(self, what: str, caller: Caller, **facts: object) -> None:
         """Notify of a client event."""
         for listener in self.clients:
             listener(what, caller, **facts)
 
-    def tell_of_server(self, what: str, facts: dict[str, object]) -> None:
+    def notify_server(self, what: str, facts: dict[str, object]) -> None:
         """Notify of a server event."""
         for listener in self.server:
             listener(what, facts)

@@ -165,8 +165,8 @@ class RetentionSeams:
 
     def schedule_expiry(self, at: float) -> None:
         """Announce an expiry time of an object of ``expiry_sources``, in seconds since 1970."""
-        for tell in self.on_expiry_scheduled:
-            tell(at)
+        for notify in self.on_expiry_scheduled:
+            notify(at)
 
 
 class Seams(AccessSeams, HookSeams, RetentionSeams):
@@ -210,17 +210,17 @@ class Seams(AccessSeams, HookSeams, RetentionSeams):
         """Return the service of a class; None if its feature is not installed."""
         return cast("T | None", self._services.get(kind))
 
-    def tell_subscribed(self, owner: object, topics: TopicFilter, text: str = "") -> None:
+    def notify_subscribed(self, owner: object, topics: TopicFilter, text: str = "") -> None:
         """Announce a filter of a client, a session or a stream; ``text`` is the requested one."""
         for listener in self.filter_listeners:
             listener.subscribed(owner, topics, text)
 
-    def tell_unsubscribed(self, owner: object, text: str) -> None:
+    def notify_unsubscribed(self, owner: object, text: str) -> None:
         """Announce that a client has removed a filter."""
         for listener in self.filter_listeners:
             listener.unsubscribed(owner, text)
 
-    def tell_gone(self, owner: object) -> None:
+    def notify_gone(self, owner: object) -> None:
         """Announce that a client is gone for good, with all its filters."""
         for listener in self.filter_listeners:
             listener.gone(owner)

@@ -29,7 +29,7 @@ class SchemaChange:
     """One change: the table or attribute, what happens, and whether nothing is lost or refused."""
 
     what: str
-    told: str
+    description: str
     safe: bool = True
 
 

@@ -37,7 +37,7 @@ class CatchUp:
         "_progress",
         "_reader",
         "_skips_trimmed",
-        "_trimmed_told",
+        "_trimmed_reported",
         "backfill",
         "failure",
         "interests",
@@ -53,7 +53,7 @@ class CatchUp:
         self.interests = cursor.interests
         self._backlog = backlog
         self._skips_trimmed = skips_trimmed
-        self._trimmed_told = 0
+        self._trimmed_reported = 0
         """The position up to which a trim of the log was reported."""
         self.backfill = BackfillQueue(reader)
         self.task: asyncio.Task[None] | None = None
@@ -206,10 +206,10 @@ class CatchUp:
 
     def note_owed(self) -> None:
         """Before ``suspend``, record in each filter its pending replay."""
-        owed = {id(backfill.interest) for backfill in self.backfill.waiting}
-        owed |= {id(interest) for _, interest in self._progress.page}
+        pending = {id(backfill.interest) for backfill in self.backfill.waiting}
+        pending |= {id(interest) for _, interest in self._progress.page}
         for interest in self.interests:
-            if id(interest) not in owed:
+            if id(interest) not in pending:
                 interest.since = None
 
     def resume(self, position: int, interests: Sequence[SubscribedFilter]) -> None:
@@ -330,10 +330,10 @@ class CatchUp:
 
     def _skip_trimmed(self, after: int, upto: int) -> None:
         """Report a trim of the log with one GAP, and continue after it."""
-        if upto > self._trimmed_told:
+        if upto > self._trimmed_reported:
             log.warning("what a reader was still to be given was trimmed, up to %d", upto)
             self._progress.page.append((Gap(GapCause.TRIMMED, None, None, after, upto), None))
-            self._trimmed_told = upto
+            self._trimmed_reported = upto
 
     def take_rows(self, out: list[Pair], limit: int) -> None:
         """Hand over what is queued by way of the page, where one event may be there twice."""

@@ -230,8 +230,8 @@ class CommitMarks:
                 self._concerned[item.topics.text] = item
 
     def _audience(self) -> Iterable[SubscribedFilter]:
-        """Return the filters that are owed a mark, one for each name that the reader gave them."""
+        """Return the filters that are due a mark, one for each name that the reader gave them."""
         known = self._cursor.interests
-        owed = {it.identifiers: it for text, it in self._concerned.items() if text in known}
+        due = {it.identifiers: it for text, it in self._concerned.items() if text in known}
         self._concerned.clear()
-        return owed.values()
+        return due.values()

@@ -113,7 +113,7 @@ class EventQueue:
             self.events.append(gap)
         gap.count = (gap.count or 0) + 1
 
-    def untold(self, counts: Callable[[Event], bool], losses: LossCounter) -> list[Gap]:
+    def unreported(self, counts: Callable[[Event], bool], losses: LossCounter) -> list[Gap]:
         """Return its gaps, and one of unlogged events that count as lost if it is dropped now."""
         gaps = [event for event in self.events if isinstance(event, Gap)]
         rest = (event for event in self.events if not isinstance(event, Addressed))

@@ -86,7 +86,7 @@ _NO_COUNTS: Final[Mapping[GapCause, int]] = MappingProxyType({})
 class LossCounter:
     """The lost events of a subscription, by reason."""
 
-    __slots__ = ("caller", "counts", "noted", "parent", "told")
+    __slots__ = ("caller", "counts", "noted", "parent", "reported")
 
     def __init__(self, parent: "LossCounter | None" = None) -> None:
         self.parent = parent
@@ -96,7 +96,7 @@ class LossCounter:
         """The reader, if it counts for one."""
         self.noted: set[LossCounter] | None = None
         """Child counters that changed, if they are reported."""
-        self.told: Mapping[GapCause, int] = _NO_COUNTS
+        self.reported: Mapping[GapCause, int] = _NO_COUNTS
         """The counts at the last report."""
 
     def add(self, why: GapCause, count: int = 1) -> None:
@@ -109,7 +109,7 @@ class LossCounter:
 
     def news(self) -> dict[str, int]:
         """Return the counts since the last report, by reason as text."""
-        reported, self.told = self.told, dict(self.counts)
+        reported, self.reported = self.reported, dict(self.counts)
         counts = {why: count - reported.get(why, 0) for why, count in self.counts.items()}
         return {why.value: count for why, count in counts.items() if count > 0}
 
@@ -126,11 +126,11 @@ class LossCounter:
 class Gaps:
     """The gaps of a reader, over all its connections, and those not reported yet."""
 
-    __slots__ = ("losses", "marks", "owed")
+    __slots__ = ("losses", "marks", "unreported")
 
     def __init__(self) -> None:
         self.losses = LossCounter()
-        self.owed: list[Gap] = []
+        self.unreported: list[Gap] = []
         """Gaps of a lost connection or while disconnected, reported after the reconnect."""
         self.marks: list[Gap] = []
         """Gaps to report first."""
@@ -159,7 +159,7 @@ class Gaps:
         if not last.count:
             self.marks.pop()
 
-    def told(self, most: int | None = None) -> list[Gap]:
+    def take(self, most: int | None = None) -> list[Gap]:
         """Remove and return the gaps to report now, at most ``most``."""
         marks = self.marks[:most]
         del self.marks[:most]

@@ -194,7 +194,7 @@ class LiveQuery:
         """Note records that are left out; beyond the bound, a first event of one is a change."""
         self.lacking.update(islice(topics, max(0, LIVE_LACKING_MAX - len(self.lacking))))
 
-    def told(self, step: Event) -> Event | None:
+    def shown(self, step: Event) -> Event | None:
         """Return a step as the reader is told it: a record that it lacks enters.
 
         None: it has the record, and is told nothing else of it.

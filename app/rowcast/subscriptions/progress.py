@@ -17,7 +17,7 @@ from rowcast.core.fairness_limits import SUBSCRIPTION_TAKE_MATCHES_MAX
 from rowcast.rows.topic_rows import Row
 from rowcast.subscriptions.gaps import Gap, GapCause, LossCounter
 from rowcast.subscriptions.live_query import is_midway, step_of
-from rowcast.subscriptions.skipped_ranges import LOGGED, READ_TO, SkippedRange, read_to, told
+from rowcast.subscriptions.skipped_ranges import LOGGED, READ_TO, SkippedRange, is_reported, read_to
 from rowcast.subscriptions.subscribed_filters import Pair, SubscribedFilter, SubscribedFilters
 
 _READ_AGAIN: Final = frozenset({GapCause.DOUBTFUL, GapCause.CONFLATED})
@@ -83,7 +83,7 @@ class Progress:
             elif (still := filters.without(interest, text)) is not None:
                 self.page.append((event, still))
 
-    def untold(self) -> list[Gap]:
+    def unreported(self) -> list[Gap]:
         """Return the gaps of the page that would not be recreated after a resume."""
         gaps = (event for event, _ in self.page if isinstance(event, Gap))
         return [gap for gap in gaps if gap.last <= self.position]
@@ -145,7 +145,7 @@ class Progress:
                 filters.had(pair[1], event.seq)  # the position advances with the event itself
             elif event.kind in LOGGED and self.position < event.seq <= self.read_to:
                 self.position = event.seq  # a replay may be ahead: it is for one filter only
-            if event.kind != READ_TO and told(pair):
+            if event.kind != READ_TO and is_reported(pair):
                 out.append(pair)
                 if isinstance(event, Gap) and event.why in _READ_AGAIN:
                     losses.add(event.why, event.count or 0)

@@ -52,7 +52,7 @@ class SkippedRange:
         return [(Gap(why, n, None, self.after, self.last), None) for why, n in counts if n]
 
 
-def told(pair: Pair) -> bool:
+def is_reported(pair: Pair) -> bool:
     """Advance a backfill's position; return whether the pair is for the reader."""
     event, interest = pair
     if interest is None:

@@ -326,7 +326,7 @@ class Subscription:
 
     def unreported_gaps(self) -> list[Gap]:
         """Return, before ``suspend``, the gaps to report after the reconnect."""
-        return self.progress.untold() + self.queue.untold(self.counts, self.losses)
+        return self.progress.unreported() + self.queue.unreported(self.counts, self.losses)
 
     def queue_gaps(self, marks: Sequence[Gap]) -> None:
         """Before ``resume``, queue the gaps of the time while disconnected, ahead of events."""

@@ -123,9 +123,9 @@ class Committer(StagedCommits):
         self, work: GroupCommit, call: Callable[[], None], then: Callable[[GroupCommit], None]
     ) -> None:
         """Run a call on the writer thread, and continue on the loop."""
-        tell: Callable[..., object] = self._loop.call_soon_threadsafe
+        call_soon: Callable[..., object] = self._loop.call_soon_threadsafe
         try:
-            self._call(call, partial(tell, then, work), partial(tell, self._raised, work))
+            self._call(call, partial(call_soon, then, work), partial(call_soon, self._raised, work))
         except RuntimeError:  # the threads have stopped: shutdown
             if work.announced:
                 self._lose(work, stopping())

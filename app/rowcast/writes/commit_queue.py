@@ -30,7 +30,7 @@ from rowcast.writes.writer_calls import WriterCalls
 log = logging.getLogger("rowcast.commit")
 
 
-def _heard(_error: Error | None) -> None:
+def _ignore(_error: Error | None) -> None:
     """Do nothing more."""
 
 
@@ -162,7 +162,7 @@ class CommitQueue(WriterCalls):
 
     def _keep_alone(self, changes: Sequence[Change]) -> None:
         """Write changes of facts in a batch of their own, before all that waits."""
-        facts_write = FactsWrite(changes, _heard)
+        facts_write = FactsWrite(changes, _ignore)
         self._waiting_facts += facts_write.weight
         self._waiting_facts_bytes += facts_write.size
         self._parts.append(Batch(facts_writes=[(0, facts_write)]))
@@ -171,7 +171,7 @@ class CommitQueue(WriterCalls):
         """Wait until nothing is being written, and hold up all others until ``unclaim``."""
         future: asyncio.Future[None] = self._loop.create_future()
         self._claims.append(future)
-        self.keep((), _heard)  # so that there is a next batch
+        self.keep((), _ignore)  # so that there is a next batch
         await future
 
     def unclaim(self) -> None:
@@ -284,12 +284,12 @@ class CommitQueue(WriterCalls):
         waiters.clear()
 
     def _notify_denied(self, write: Write, error: Error) -> None:
-        for hear in self.on_denied:
-            hear(write.caller, "write", write.event.topic, error)
+        for listener in self.on_denied:
+            listener(write.caller, "write", write.event.topic, error)
 
     def _notify_rare(self, receipt: Receipt) -> None:
-        for hear in self.on_rare:
-            hear(receipt)
+        for listener in self.on_rare:
+            listener(receipt)
 
     def _complete_facts(self, facts_writes: Sequence[FactsWrite]) -> None:
         """Call the callbacks of facts; log failures of facts without a callback once."""
@@ -303,7 +303,7 @@ class CommitQueue(WriterCalls):
             try:
                 facts_write.done(facts_write.error)
             except Exception:
-                log.exception("someone failed to hear about %d facts", len(facts_write.changes))
+                log.exception("someone failed to listener about %d facts", len(facts_write.changes))
         if lost is not None:
             log.error("facts were not kept: %s", lost.full)
 

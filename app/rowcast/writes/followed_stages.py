@@ -15,7 +15,7 @@ from rowcast.core.events import PUT, Event
 from rowcast.core.result_limits import STAGED_SWITCH_TRIES
 from rowcast.core.tables import Table
 from rowcast.core.topic_tables import LogSource
-from rowcast.journal.operations import told_by_switch
+from rowcast.journal.operations import switched_tables
 from rowcast.log.batch_content import ABANDON, STAGE, SWITCH, Operation, decode_content
 from rowcast.writes.topic_marks import TopicMarks
 
@@ -79,7 +79,7 @@ class FollowedStages:
         ``announced``: the position before it. Without what is not declared here: nobody is
         concerned.
         """
-        last, counts = told_by_switch(operation.arguments)
+        last, counts = switched_tables(operation.arguments)
         topics, self._after, self._topics = self._topics, 0, None
         complete = topics is not None and topics.count == sum(count for _, count, _ in counts)
         has = topics.has if topics is not None and complete else _everywhere

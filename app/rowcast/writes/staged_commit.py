@@ -216,7 +216,7 @@ class StagedCommits(CommitQueue):
         work = GroupCommit(Batch(writes))
         if yields:
             alone = self._loop.create_task(self._page_alone(staged, work))
-            alone.add_done_callback(_hear)
+            alone.add_done_callback(_consume_result)
             applied = await asyncio.shield(alone)
         else:
             applied = await self._page(staged, work)
@@ -373,7 +373,7 @@ def _newer(write: Write, record: Record | None, current: Current) -> int:
     return known[0] if newer else 0
 
 
-def _hear(page: "asyncio.Task[Future[list[int]] | None]") -> None:
+def _consume_result(page: "asyncio.Task[Future[list[int]] | None]") -> None:
     """Take its Error, if nobody waits for it any more."""
     if not page.cancelled():
         page.exception()

@@ -41,20 +41,20 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=0)
     parser.add_argument("--bytes", type=int, default=RESULT_BYTES_MAX)
     given = parser.parse_args()
-    tell = _teller(sys.stdout)
+    report = _reporter(sys.stdout)
     sys.stdout = sys.stderr  # what the job prints is no progress
     _end_in_time(given.seconds, alone=not given.master)
     try:
-        run(given, tell)
+        run(given, report)
     except Error as error:
         sys.exit(f"{given.job.name}: {error.message}")
 
 
-def run(given: argparse.Namespace, tell: Callable[..., None]) -> None:
+def run(given: argparse.Namespace, report: Callable[..., None]) -> None:
     """Run a job on a snapshot, and write its result; raises Error for one that is none."""
     job: Path = given.job
-    tables = JobTables(given.input, lambda part: tell(progress=part))
-    tell(cut=tables.cut, rows_in=tables.records)
+    tables = JobTables(given.input, lambda part: report(progress=part))
+    report(cut=tables.cut, rows_in=tables.records)
     names = runpy.run_path(str(job), run_name="rowcast_job")
     if callable(names.get(SPARK)):
         from rowcast_lake.spark.job_frames import rows_of_frames  # noqa: PLC0415 - optional
@@ -68,15 +68,15 @@ def run(given: argparse.Namespace, tell: Callable[..., None]) -> None:
     else:
         message = f"define {PLAIN}(tables), or {SPARK}(spark, tables) for Spark"
         raise Error(Code.INVALID, message)
-    tell(rows_out=write_rows(rows, given.output, given.bytes))
+    report(rows_out=write_rows(rows, given.output, given.bytes))
 
 
-def _teller(out: TextIO) -> Callable[..., None]:
-    def tell(**facts: object) -> None:
+def _reporter(out: TextIO) -> Callable[..., None]:
+    def report(**facts: object) -> None:
         out.write(json.dumps(facts) + "\n")
         out.flush()
 
-    return tell
+    return report
 
 
 def _end_in_time(seconds: float, *, alone: bool) -> None:

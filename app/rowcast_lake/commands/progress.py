@@ -12,11 +12,11 @@ def row_progress() -> Callable[[str, int, int], None]:
     """Return a progress callback that prints at most a few times a second."""
     said_at = -math.inf
 
-    def tell(table: str, rows: int, total: int) -> None:
+    def report(table: str, rows: int, total: int) -> None:
         nonlocal said_at
         now = time.monotonic()
         if now - said_at >= SNAPSHOT_PROGRESS_SECONDS:
             said_at = now
             print(json.dumps({"table": table, "rows": rows, "of": total}), flush=True)
 
-    return tell
+    return report

@@ -183,7 +183,7 @@ def _tidy(directory: "Directory", settings: SnapshotSettings) -> None:
     from rowcast_lake.snapshots.compaction import forget  # noqa: PLC0415
 
     small = seconds_of(settings.keep_small)
-    put_together(directory, keep_small_seconds=small, tell=_complain)
+    put_together(directory, keep_small_seconds=small, warn=_complain)
     if settings.keep_changes:
         forget(directory, seconds_of(settings.keep_changes))
 
@@ -388,7 +388,7 @@ def compact(config: ConfigOption = None, data: DataOption = None, out: OutOption
 
     directory, apart = _existing(config, data, out), list[str]()
     kept = seconds_of(join_settings(config, {"data": data}).snapshots.keep_small)
-    merge = partial(put_together, everything=True, keep_small_seconds=kept, tell=apart.append)
+    merge = partial(put_together, everything=True, keep_small_seconds=kept, warn=apart.append)
     for page in merge(directory):
         print(f"{page.place}  {page.manifest.rows:,} events, {page.manifest.bytes:,} bytes")
     if apart:

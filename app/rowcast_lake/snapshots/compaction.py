@@ -47,14 +47,14 @@ def compact(
     keep_small_seconds: float = 0,
     together: int = PAGES_TOGETHER,
     now: Callable[[], float] = time.time,
-    tell: Callable[[str], None] = log.warning,
+    warn: Callable[[str], None] = log.warning,
 ) -> list[Page]:
     """Merge the pages that are due, and remove those merged long ago. Return the new pages.
 
     ``together`` neighbours of one size class are due. A merged page goes when the wider one stands
     for ``covered_seconds``; one of ``changes`` also stays until it is ``keep_small_seconds`` old.
 
-    Pages that cannot be merged stay as they are, and ``tell`` receives the reason: no exported
+    Pages that cannot be merged stay as they are, and ``warn`` receives the reason: no exported
     event is lost.
     """
     catalogue, shelf = catalogue_of(directory), shelf_of(directory)
@@ -66,7 +66,7 @@ def compact(
                 made.append(_merge(making, directory, pages))
         except (Error, pa.ArrowException, OSError) as error:
             apart.update(page.name for page in pages)
-            tell(
+            warn(
                 f"the changes {pages[0].name} to {pages[-1].name} stay apart, as they are: "
                 f"{error}; they can be read one by one"
             )

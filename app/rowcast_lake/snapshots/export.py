@@ -118,8 +118,8 @@ def export(order: Order, progress: Progress | None = None) -> Snapshot:
                 sheets = _sheets(order, tables, cut)
             making.aim(name_of(cut.seq))
             files = partial(_files, making.place, order, catalogs)
-            tell = progress or _no_progress
-            facts = {each.name: _write(files(each), read(cut, each), each, tell) for each in sheets}
+            note = progress or _no_progress
+            facts = {each.name: _write(files(each), read(cut, each), each, note) for each in sheets}
             manifest = _manifest(order, cut, sheets, facts, catalogs)
             making.write(FILE_NAME, manifest.text)
             whole = not order.tables or _has_all(shelf, facts)
@@ -279,7 +279,7 @@ def _same(
 
 
 def _write(
-    files: TableFiles | PartedFiles, batches: Iterator[Batch], sheet: TableWriter, tell: Progress
+    files: TableFiles | PartedFiles, batches: Iterator[Batch], sheet: TableWriter, report: Progress
 ) -> TableFacts:
     """Write one table, and return its entry of the manifest."""
     digest = Digest(sheet.content)
@@ -289,7 +289,7 @@ def _write(
             digest.update(batch)
             seqs += seqs_of(batch)
             files.write(batch)
-            tell(sheet.name, digest.rows, sheet.rows)
+            report(sheet.name, digest.rows, sheet.rows)
         files.close()
     except BaseException:
         files.abandon()

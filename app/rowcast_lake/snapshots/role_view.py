@@ -99,7 +99,7 @@ class RoleView:
             return shown
         return shown.changed(decoded=MISSING)
 
-    def tell(
+    def visible(
         self, changes: TableChanges, log: LogInTransaction, events: Sequence[Event]
     ) -> list[Event]:
         """Return events of a table as the role is told of them, decoded for ``changes``."""
@@ -172,7 +172,7 @@ class SeenTopics(_Seen[MessageSheet | RetainedSheet]):
     def batches(self, cut: ReadTransaction) -> Iterator[Batch]:
         """Return the rows of a cut, sorted by key."""
         for batch in self._sheet.batches(cut):
-            yield from _heard(batch, self._audience)
+            yield from _visible_rows(batch, self._audience)
 
 
 class SeenHistory(_Seen[HistorySheet]):
@@ -201,7 +201,7 @@ class SeenChanges:
     def batches(self, log: LogInTransaction, after: int, upto: int) -> Iterator[Batch]:
         """Return its events after a position, up to another."""
         for events in log.of_table(self._sheet.table, after, upto):
-            shown = self._audience.tell(self._sheet, log, events)
+            shown = self._audience.visible(self._sheet, log, events)
             if shown:
                 yield self._sheet.rows(shown)
 
@@ -218,10 +218,10 @@ class Heard:
     def batches(self, log: LogInTransaction, after: int, upto: int) -> Iterator[Batch]:
         """Return events after a position, up to another."""
         for batch in self._sheet.batches(log, after, upto):
-            yield from _heard(batch, self._audience)
+            yield from _visible_rows(batch, self._audience)
 
 
-def _heard(batch: Batch, audience: RoleView) -> Iterator[Batch]:
+def _visible_rows(batch: Batch, audience: RoleView) -> Iterator[Batch]:
     """Return the rows of the topics that a role may read."""
     topics = batch.column("topic").to_pylist()
     seen = batch.filter(pa.array([audience.lets(topic) for topic in topics]))

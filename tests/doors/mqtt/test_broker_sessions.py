@@ -150,12 +150,12 @@ async def test_a_session_that_cannot_be_ended_harms_no_other(world, monkeypatch,
 
     kernel = world.broker.kernel
 
-    def tell_gone(session, tell_gone=kernel.tell_gone):
+    def notify_gone(session, notify_gone=kernel.notify_gone):
         if session.client_id == "a":
             raise RuntimeError("poison")
-        tell_gone(session)
+        notify_gone(session)
 
-    monkeypatch.setattr(kernel, "tell_gone", tell_gone)
+    monkeypatch.setattr(kernel, "notify_gone", notify_gone)
     await world.pass_time(3597)
     assert ["b", "c"] == [session.client_id for session in world.broker.sessions]
     await world.pass_time(2)

@@ -139,7 +139,7 @@ async def test_unsubscribe_of_no_filter_ends_the_connection_before_five(world, t
     """MQTT-4.7.1-2, MQTT-4.7.1-3, MQTT-4.7.3-1, MQTT-4.8.0-1 of 3.1.1: UNSUBACK would say done."""
     peer = await world.subscribed("a", version=version)
     assert [] == await peer.ask(Unsubscribe(9, ("a", text)))
-    assert (True, "UNSUBSCRIBE: ") == (peer.closed, peer.client.trouble[:13])
+    assert (True, "UNSUBSCRIBE: ") == (peer.closed, peer.client.close_reason[:13])
 
 
 @pytest.mark.parametrize("text", BROKEN)

@@ -49,9 +49,9 @@ def test_m9_what_alters_rights_is_told_by_user_or_of_all(after, altered, told):
     seen = []
     reauthorization.alterations.append(seen.append)
     users.listed = after
-    directory.tell()
+    directory.notify()
     assert (altered, told, 1) == (seen, rows, reauthorization.revision)
-    directory.tell()
+    directory.notify()
     assert 1 == reauthorization.revision
 
 
@@ -75,7 +75,7 @@ def test_m9_rights_after_changes_are_those_of_a_new_start(seed):
             ]
         )
         users.listed = listed
-        directory.tell()
+        directory.notify()
         assert fingerprint() == fingerprint_of(listed)
         may = {one.name: (one.grants, one.roles) for one in listed.users.values()}
         known = may, {one.name: one.grants for one in listed.roles.values()}

@@ -30,7 +30,7 @@ class Directory:
     async def look(self):
         self._fail("look")
 
-    def tell(self):
+    def notify(self):
         self._fail("tell")
 
 

@@ -57,9 +57,9 @@ def test_what_is_too_old_goes():
 
 def test_what_was_dropped_is_told_once_with_its_range():
     backlog = filled(30, events=10)
-    told = backlog.tell()
+    told = backlog.take_dropped()
     assert (1, 20, 20, "outbox_max_events") == (told.first, told.last, told.events, told.why)
-    assert backlog.tell() is None
+    assert backlog.take_dropped() is None
 
 
 def test_what_has_gone_makes_room():

@@ -109,7 +109,7 @@ async def test_a_planted_mistake_of_what_is_told_is_noticed(name, window):
     """Changes of related records alone, and parts of records, are in the cases."""
     mistake = {"value": lambda _telling, _record: None, "record": lambda _telling, record: record}
     with (
-        mock.patch.object(related_pool.Telling, name, mistake[name]),
+        mock.patch.object(related_pool.SelectedRecords, name, mistake[name]),
         pytest.raises(AssertionError),
     ):
         for seed in range(8):

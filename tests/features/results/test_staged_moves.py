@@ -17,8 +17,8 @@ from rowcast.core.transaction_parts import span_of
 from rowcast.features.deadlines.deadlines import Deadlines
 from rowcast.features.hooks.bounds import HookBounds
 from rowcast.features.hooks.hooks import Hooks
+from rowcast.features.results.hook_notices import OWNER, PendingNotice
 from rowcast.features.results.pending_commit import Order
-from rowcast.features.results.telling import OWNER, Untold
 from rowcast.features.sites.feature import Sites
 from rowcast.store.sqlite import SqlStore
 
@@ -333,7 +333,7 @@ async def test_g18_m5_hooks_hear_of_what_a_result_writes_in_each_table(tmp_path)
     world = object.__new__(Staged)
     world.store = SqlStore(tmp_path / "rowcast.db")
     World.__init__(world, Server(hooks=hooks, store=world.store), staged_min=1)
-    tellings = world.results.tellings
+    tellings = world.results.notices
     await bring(world, "Note", notes(OLD), 1)
     await bring(world, "Dog", dogs(**MANY), 2)
     telling = asyncio.create_task(tellings.run())
@@ -349,10 +349,10 @@ async def test_g18_m5_hooks_hear_of_what_a_result_writes_in_each_table(tmp_path)
 
 
 def test_what_an_earlier_version_kept_until_hooks_are_told_is_told():
-    kept = Untold(("Dog",), 5, 9, ANN).fact().value
+    kept = PendingNotice(("Dog",), 5, 9, ANN).fact().value
     earlier = kept.replace(b'"tables": ["Dog"]', b'"table": "Dog"')
     assert earlier != kept
-    assert [Untold.of("9", it).tables for it in (kept, earlier)] == [("Dog",), ("Dog",)]
+    assert [PendingNotice.of("9", it).tables for it in (kept, earlier)] == [("Dog",), ("Dog",)]
 
 
 async def test_deadlines_of_both_tables_are_from_the_last_write_on(tmp_path):

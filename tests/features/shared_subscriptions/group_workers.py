@@ -35,7 +35,7 @@ class Worker:
     def takes(self, event):
         return event.payload not in self.forbidden
 
-    def give(self, assignment):
+    def assign(self, assignment):
         self.assigned.append(assignment)
         if self.sends:
             self.send()

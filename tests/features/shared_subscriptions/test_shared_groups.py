@@ -260,7 +260,7 @@ async def test_a_durable_member_forgets_what_another_took_meanwhile(world):
 async def test_a_member_that_goes_while_it_is_assigned_to_loses_nothing(world):
     """An edge may find out in the middle that a connection is gone."""
     one, two = world.worker("a"), world.worker("b")
-    one.give = lambda assignment: one.group.end(one)
+    one.assign = lambda assignment: one.group.end(one)
     world.put(*numbers(1, 3))
     await world.rounds()
     assert [b"2", b"1", b"3"] == two.received

@@ -127,7 +127,7 @@ class Broker:
         """Take the session from a client that is going or gone."""
         if client.entered and client.caller is not None:
             client.entered = False
-            self.observer.left(client.caller, client.trouble)
+            self.observer.left(client.caller, client.close_reason)
         session = client.session
         if session is None:
             return
@@ -167,7 +167,7 @@ class Broker:
         """End a session for good: nothing of it is left (MQTT 5, 4.1)."""
         self.sessions.delete(session)
         accounts.end_absence(self.kernel, session)
-        self.kernel.tell_gone(session)
+        self.kernel.notify_gone(session)
         self.exclusives.release_all(session.client_id)
         self.observer.session_ended(session)
         if session.sharing is not None:
@@ -229,10 +229,10 @@ class Broker:
     def count_share(self, session: Session, text: str, topics: TopicFilter) -> None:
         """Count a session as a subscriber of what it shares; ``text`` is the whole filter."""
         self._uncount(session, text)  # a hook may have given it another meaning
-        self.kernel.tell_subscribed(session, topics, text)
+        self.kernel.notify_subscribed(session, topics, text)
 
     def _uncount(self, session: Session, text: str) -> None:
-        self.kernel.tell_unsubscribed(session, text)
+        self.kernel.notify_unsubscribed(session, text)
 
     def take_exclusive(self, session: Session, topics: str) -> None:
         """Give a filter to one session (D53)."""
@@ -326,9 +326,9 @@ class Broker:
     def _count(self, session: Session) -> None:
         """Count a session as a subscriber of its filters; it is one while it is away too."""
         for interest in session.filters:
-            self.kernel.tell_subscribed(session, interest.topics)
+            self.kernel.notify_subscribed(session, interest.topics)
         for text, (share, _) in session.sharing.shares.items() if session.sharing else ():
-            self.kernel.tell_subscribed(session, share.topics, text)
+            self.kernel.notify_subscribed(session, share.topics, text)
 
     def _left(self, session: Session) -> None:
         """Note that the client of a session is gone now."""
@@ -346,7 +346,7 @@ class Broker:
         if client in self.clients:
             self.clients.discard(client)
             self.guard.exit(client.peer)
-            if client.caller is not None and client.trouble and not self.stopping:
+            if client.caller is not None and client.close_reason and not self.stopping:
                 self.guard.dropped(client.peer, client.name, client.caller.user)  # D56
         if not self.clients:
             self._emptied.set()

@@ -46,6 +46,7 @@ class Client(Outgoing, Receiver):
         "before",
         "broker",
         "clean_start",
+        "close_reason",
         "connected_at",
         "dialogue",
         "early",
@@ -66,8 +67,7 @@ class Client(Outgoing, Receiver):
         "tells_gaps",
         "tells_seq",
         "transport",
-        "trouble",
-        "unheard",
+        "unanswered",
         "unreleased",
     )
 
@@ -87,7 +87,7 @@ class Client(Outgoing, Receiver):
         self.last_seen = self.loop.time()
         self.tells_seq = False  # in acknowledgements: MQTT 5, unless ``problems`` forbids it
         self.submit, self.submit_run = broker.kernel.submit, broker.kernel.submit_run
-        self.unheard = FireAndForget(self.note_refusal, at_once=broker.settings.announces_first)
+        self.unanswered = FireAndForget(self.note_refusal, at_once=broker.settings.announces_first)
         self.quota = self.refused = 0  # unanswered publishes, at most; refused ones, for statistics
         self.taken = self.answered = 0  # numbers of the last publishes of QoS 1 and 2
         self.early: dict[int, tuple[int, int, Outcome]] = {}
@@ -95,7 +95,7 @@ class Client(Outgoing, Receiver):
         self.unreleased: dict[int, None] = {}  # QoS 2 identifiers that it was sent PUBREC for
         self.before, self.noted = Traffic(), False  # for ``Tally``: counted already; to be counted
         self.meter = broker.settings.rates.meter(self.last_seen)  # None without limits (D57)
-        self.trouble = "the connection was lost"  # the reason of the end; empty after DISCONNECT
+        self.close_reason = "the connection was lost"  # empty after DISCONNECT
         timeout = broker.settings.connect_timeout_seconds
         self.patience = ConnectionTimers(self, broker.wheel, timeout)
 
@@ -212,7 +212,7 @@ class Client(Outgoing, Receiver):
         if not self.closing and held:
             self._guard("a packet of", self._handle, held)
         if self.transport is GONE and not (self.opening or self.awaits_store or self.closing):
-            self.end(self.trouble)
+            self.end(self.close_reason)
         self.read_again()
 
     @property
@@ -299,7 +299,7 @@ class Client(Outgoing, Receiver):
         """Abort a client that does not read."""
         log.info("%s from %s reads nothing; closing", self.name, self.peer)
         self.broker.stalled += 1
-        self.closing, self.trouble = True, "it reads nothing"
+        self.closing, self.close_reason = True, "it reads nothing"
         self.leave()
         self.transport.abort()
 
@@ -351,11 +351,11 @@ class Client(Outgoing, Receiver):
             self.send(Disconnect(reason, explained or None))
         self.end(Cause(message or Reason(reason).name, reason))
 
-    def end(self, trouble: str = "") -> None:
+    def end(self, close_reason: str = "") -> None:
         """Send pending output and close; ``connection_lost`` follows."""
         if self.closing:
             return
-        self.closing, self.trouble = True, trouble
+        self.closing, self.close_reason = True, close_reason
         if self.out:
             self._write_out(self.out)
         self.held.clear()

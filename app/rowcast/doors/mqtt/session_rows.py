@@ -134,7 +134,7 @@ def _aliases(client: Client | None) -> int | None:
 def _queued(session: Session) -> int:
     """Return the number of messages in memory; those in the log are shown by the lag."""
     waiting = session.subscription.waiting if session.subscription is not None else 0
-    return waiting + (len(session.sharing.given) if session.sharing is not None else 0)
+    return waiting + (len(session.sharing.assigned) if session.sharing is not None else 0)
 
 
 def subscriptions_of(session: Session) -> list[tuple[str, SubscribedFilter]]:

@@ -72,7 +72,7 @@ def _end(broker: "Broker", session: "Session", text: str) -> bool:
         session.filters.remove(interest)
     broker.forget_filter(session, interest)
     if session.client is not None and session.client.caller is not None:
-        broker.kernel.listeners.tell("unsubscribed", session.client.caller, filter=text)
+        broker.kernel.listeners.notify("unsubscribed", session.client.caller, filter=text)
     return True
 
 

@@ -45,7 +45,7 @@ def facts_of(name: str, rule: AlarmRule, alarm: Alarm) -> Facts:
     }
 
 
-def told_facts(entry: Entry) -> Facts:
+def alarm_facts(entry: Entry) -> Facts:
     """Return what others are told of a change; a pending alarm that was cleared still is."""
     alarm = entry.alarm
     if alarm is None:
@@ -65,4 +65,4 @@ def event_of(entry: Entry) -> Event | None:
         return None
     if entry.happened is Transition.REMOVED:
         return Event(topic, DELETE, b"", None, 1, True)
-    return Event(topic, PUT, encode(told_facts(entry), JSON), JSON, 1, True)
+    return Event(topic, PUT, encode(alarm_facts(entry), JSON), JSON, 1, True)

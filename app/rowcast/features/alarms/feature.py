@@ -30,11 +30,11 @@ class RecordAlarms(Feature):
         """Add the rows, and have the stored states restored."""
 
         def changed(name: str, happened: str = "") -> None:
-            tell(name, happened)
+            notify(name, happened)
 
         self.webhooks = Webhooks(self._receivers, self._post, kernel.now, kernel.committer)
         self.alarms = Alarms(kernel, self._states, self.webhooks, changed)
-        tell = kernel.rows(ALARM_ROWS, alarm_rows(self.alarms))
+        notify = kernel.rows(ALARM_ROWS, alarm_rows(self.alarms))
         self.webhooks.changed = kernel.rows(DELIVERIES, webhook_rows(self.webhooks))
         kernel.facts(OWNER, self._restore)
         kernel.figures["alarms/count"] = lambda: len(self._states)

@@ -23,7 +23,7 @@ from rowcast.core.webhook_limits import (
     WEBHOOK_DEAD_MAX,
     WEBHOOK_WAITING_MAX,
 )
-from rowcast.features.alarms.alarm_facts import told_facts
+from rowcast.features.alarms.alarm_facts import alarm_facts
 from rowcast.features.alarms.alarm_states import Entry
 from rowcast.features.alarms.state_machine import Transition
 from rowcast.net.webhook_call import CallError
@@ -267,7 +267,7 @@ class Webhooks:
 def _body(entry: Entry) -> bytes:
     """Return what is posted: type, time and data, as Standard Webhooks recommends."""
     happened = cast("Transition", entry.happened).value
-    data = {**told_facts(entry), "user": entry.user or None}
+    data = {**alarm_facts(entry), "user": entry.user or None}
     return encode(
         {"type": f"alarm.{happened}", "timestamp": time_text(entry.at), "data": data}, JSON
     )

@@ -71,9 +71,9 @@ class RefusalLog:
         self._known: BoundedCache[tuple[str, str], _Refused] = BoundedCache(
             REFUSALS_RATED_MAX, self._forget
         )
-        self.untold = 0
+        self.unreported = 0
         """The number suppressed by the common rate, or of evicted callers."""
-        self._unheard = FireAndForget(self._fail)
+        self._fire_and_forget = FireAndForget(self._fail)
 
     def __call__(self, caller: Caller, action: str, topic: str, code: str, reason: str) -> None:
         """Log a refusal, or count it."""
@@ -95,15 +95,15 @@ class RefusalLog:
             "outcome": code,
             "reason": _text(reason),
             "more": one.more,
-            "others": self.untold,
+            "others": self.unreported,
         }
         if code in UNFIT or (code, action) == (Code.DENIED, "write"):
             _log(entry)
-        one.more = self.untold = 0
+        one.more = self.unreported = 0
         facts = {name: fact for name, fact in entry.items() if fact}
         event = Event(f"{REFUSALS_LEVEL}/{action}", MESSAGE, encode(facts, JSON), JSON, 1)
         event.client = _text(caller.client_id or caller.user)
-        self._kernel.writes.commit_or_announce((Write(event, SERVER, self._unheard),))
+        self._kernel.writes.commit_or_announce((Write(event, SERVER, self._fire_and_forget),))
 
     def _of(self, caller: Caller, code: str) -> _Refused:
         """Return the entry of a caller: by address if it has not signed in."""
@@ -113,10 +113,10 @@ class RefusalLog:
         return self._known.use(key) or self._known.put(key, _Refused(self._now()))
 
     def _forget(self, one: _Refused) -> None:
-        self.untold += one.more
+        self.unreported += one.more
 
     def _fail(self, _error: Error) -> None:
-        self.untold += 1
+        self.unreported += 1
 
 
 def _log(entry: dict[str, object]) -> None:

@@ -105,7 +105,7 @@ class Backlog:
     holes: deque[tuple[int, int]] = field(default_factory=deque)
     """First and last numbers of ranges dropped after waiting events."""
     dropped: int = 0
-    untold: Dropped | None = None
+    unreported: Dropped | None = None
     conflated: int = 0
     """The number up to which only the newest of each topic is read."""
     _growths: dict[str, float] = field(default_factory=dict)
@@ -288,13 +288,16 @@ class Backlog:
 
     def _drop(self, first: int, last: int, events: int, why: str) -> None:
         self.dropped += events
-        untold = self.untold
-        if untold is None:
-            self.untold = Dropped(first, last, events, why)
+        unreported = self.unreported
+        if unreported is None:
+            self.unreported = Dropped(first, last, events, why)
         else:
-            untold.first, untold.last = min(first, untold.first), max(last, untold.last)
-            untold.events += events
-            untold.why = why
+            unreported.first, unreported.last = (
+                min(first, unreported.first),
+                max(last, unreported.last),
+            )
+            unreported.events += events
+            unreported.why = why
 
     # -- status ------------------------------------------------------------------------------------
 
@@ -309,10 +312,10 @@ class Backlog:
         """The first and the last waiting number."""
         return (self._blocks[0].first, self._blocks[-1].last) if self._blocks else ()
 
-    def tell(self) -> Dropped | None:
+    def take_dropped(self) -> Dropped | None:
         """Return the events dropped since the last call."""
-        untold, self.untold = self.untold, None
-        return untold
+        unreported, self.unreported = self.unreported, None
+        return unreported
 
     def look(self, held: Held, seconds: float, now: float) -> None:
         """Sample the backlog, ``seconds`` after the last sample."""

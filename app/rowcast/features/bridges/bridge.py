@@ -387,8 +387,8 @@ class Bridge:
             self._drop(item.seq, "")
             return
         done, topic = self._answer(item.seq), route.topic(item.lane or event.topic)
-        if route.feed and item.told:
-            message = as_feed(message, item.told)
+        if route.feed and item.document:
+            message = as_feed(message, item.document)
         try:
             check_topic(topic)  # the broker would close the connection
             qos, retain = route.qos, message.retain

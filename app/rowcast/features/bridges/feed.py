@@ -66,12 +66,13 @@ class Feed:
             for item in items:
                 event, route = item.event, self.route(item.topic)
                 if event is not None and route is not None:
-                    item.told = await self._document(event, route.feed)
-                if not item.told:  # not a change, or not the last of its batch
+                    item.document = await self._document(event, route.feed)
+                if not item.document:  # not a change, or not the last of its batch
                     outbox.delivered(item.seq)
 
     def _wants(self, item: Item) -> bool:
-        return item.event is not None and item.told is None and self.route(item.topic) is not None
+        is_new = item.event is not None and item.document is None
+        return is_new and self.route(item.topic) is not None
 
     async def _document(self, event: Event, feed: str) -> bytes:
         """Return a message; empty for no change, or not the last of its batch."""

@@ -234,7 +234,7 @@ class Gateway:
         backlog, name = bridge.backlog, bridge.plan.name
         backlog.expire(self._now())
         backlog.look(bridge.waits, GATEWAY_STATUS_SECONDS, self._now())
-        lost = backlog.tell()
+        lost = backlog.take_dropped()
         if lost is None:
             return
         cursor = self._kernel.cursor

@@ -64,7 +64,7 @@ class InboundBridge:
         wanted = tuple(text for text, _ in filters)
         gone = tuple(text for text in self.known if text not in wanted)
         self._know((*wanted, *gone))
-        await self._link.open(self._hear, filters, GATEWAY_SESSION_SECONDS, self._note)
+        await self._link.open(self._receive, filters, GATEWAY_SESSION_SECONDS, self._note)
         if gone:
             self._link.unsubscribe(gone, lambda: self._know(wanted))
 
@@ -80,7 +80,9 @@ class InboundBridge:
         if link is not None:
             await link.close()
 
-    async def _hear(self, topic: str, payload: bytes, qos: int, properties: dict[str, Any]) -> bool:
+    async def _receive(
+        self, topic: str, payload: bytes, qos: int, properties: dict[str, Any]
+    ) -> bool:
         """Write a message; return whether to acknowledge it."""
         route = next((item for item in self._plan.into if item.topics.matches(topic)), None)
         if route is None:  # of an earlier plan

@@ -35,7 +35,7 @@ from rowcast.features.bridges.remote import MQTT_5, Remote
 
 Done = Callable[[str | None], None]
 """Called with None when the broker has a message, else with the reason of its refusal."""
-Heard = Callable[[str, bytes, int, dict[str, Any]], Awaitable[bool]]
+OnMessage = Callable[[str, bytes, int, dict[str, Any]], Awaitable[bool]]
 """Handles a message: topic, payload, QoS and gmqtt's properties; False: not acknowledged."""
 
 _OTHER_NAMES: Final = frozenset({62, 64})
@@ -47,7 +47,7 @@ _SILENCE_KEEP_ALIVES: Final = 1.75
 sends PINGREQ after 1.3 at the latest, and would close the connection after 2 to 2.5."""
 
 
-def _untold(_problem: str) -> None:
+def _ignore(_problem: str) -> None:
     """Do nothing: nobody asks."""
 
 
@@ -135,17 +135,17 @@ class Link:
 
     async def open(
         self,
-        heard: Heard | None = None,
+        take: OnMessage | None = None,
         filters: Sequence[tuple[str, int]] = (),
         session_seconds: int = 0,
-        note: Callable[[str], None] = _untold,
+        note: Callable[[str], None] = _ignore,
     ) -> None:
         """Connect, and subscribe to ``filters`` with their QoS; raises BUSY with the reason.
 
         ``session_seconds``: how long the broker keeps the session of such subscriptions.
         ``note`` is told of filters that the broker refuses: the connection stays.
         """
-        client = self._make(heard, session_seconds)
+        client = self._make(take, session_seconds)
         client.on_subscribe = partial(note_refused, filters, note)
         remote = self._remote
         try:
@@ -221,7 +221,7 @@ class Link:
         protocol.send_publish = send_publish
         self._flush = flush
 
-    def _make(self, heard: Heard | None, session_seconds: int) -> Client:
+    def _make(self, take: OnMessage | None, session_seconds: int) -> Client:
         remote = self._remote
         options: dict[str, Any] = {}
         if remote.version == MQTT_5:
@@ -243,14 +243,14 @@ class Link:
         for packet in ("puback", "pubrec"):
             name = f"_handle_{packet}_packet"
             setattr(handler, name, self._reading(getattr(handler, name)))
-        if heard is not None:
+        if take is not None:
 
             async def on_message(
                 _client: Client, topic: str, payload: bytes, qos: int, properties: dict[str, Any]
             ) -> int:
                 self._intake.add(len(payload))
                 try:
-                    taken = await heard(topic, bytes(payload), qos, properties)
+                    taken = await take(topic, bytes(payload), qos, properties)
                 finally:
                     self._intake.done(len(payload))
                 if not taken and qos:

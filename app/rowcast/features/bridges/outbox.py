@@ -45,7 +45,7 @@ class Item:
     """Whether it is a replayed dead letter."""
     lane: str = ""
     """Its ordering key, if not its topic."""
-    told: bytes | None = None
+    document: bytes | None = None
     """Its message in a change feed; empty for none."""
     size_bytes: int = 0
     """Its payload size; unknown after a restart until it is read."""

@@ -104,7 +104,7 @@ class ClientEvents:
             facts |= {"after": before.get("at")}
         self._put(SERVER_TOPIC, {"event": STARTED, "at": self._now(), **facts})
         self._kernel.listeners.clients.append(self)
-        self._kernel.listeners.server.append(self.tell)
+        self._kernel.listeners.server.append(self.notify_server)
         self._kernel.reader.losses.noted = self._missed
         self._arm()
 
@@ -114,7 +114,7 @@ class ClientEvents:
             return
         self._timer.cancel()
         self._kernel.listeners.clients.remove(self)
-        self._kernel.listeners.server.remove(self.tell)
+        self._kernel.listeners.server.remove(self.notify_server)
         self._report_losses()
         for topic in list(self._held):
             self._release(topic)
@@ -122,7 +122,7 @@ class ClientEvents:
         self._put(SERVER_TOPIC, {"event": STOPPED, "at": self._now()})
         self._write()
 
-    def tell(self, what: str, facts: Facts) -> None:
+    def notify_server(self, what: str, facts: Facts) -> None:
         """Report an event of the server itself."""
         self._put(SERVER_TOPIC, {"event": what, "at": self._now(), **facts})
 

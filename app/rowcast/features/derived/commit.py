@@ -166,7 +166,7 @@ class _Commit:
         """Return the changes of facts, once all is counted."""
         return self._conclude((self.written, self.removed))
 
-    def untold(self, _after: int, _last: int) -> Sequence[Change]:
+    def pending_notices(self, _after: int, _last: int) -> Sequence[Change]:
         """Return nothing: no hook hears of the rows of a derived table."""
         return ()
 

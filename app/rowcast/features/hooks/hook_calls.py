@@ -153,7 +153,7 @@ class Attached:
         while self.queued - self.answered > self.bounds.notices // 2:
             await self._next()
 
-    async def heard(self) -> None:
+    async def drain(self) -> None:
         """Wait until all that is queued now is answered."""
         queued = self.queued
         while self.answered < queued:

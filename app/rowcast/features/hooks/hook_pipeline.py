@@ -97,7 +97,7 @@ class HookPipeline(WriteGate):
         if became is not None:
             write.event, write.passed = became, True
             write.meet(condition)
-            write.done = self.telling(write.caller, write.done)
+            write.done = self.notifying(write.caller, write.done)
             self._kernel.writes.carry_out(write)
             return
         receipt, done = Receipt(write.event), write.done
@@ -184,26 +184,26 @@ class HookPipeline(WriteGate):
         self._queue(caller, step, refuse, sum(len(event.payload) for event in events))
         await future
 
-    def telling(self, caller: Caller, done: Done) -> Done:
+    def notifying(self, caller: Caller, done: Done) -> Done:
         """Wrap ``done`` to notify listeners of a successful write."""
-        if not self._hooks.told_of_writes:
+        if not self._hooks.notified_of_writes:
             return done
 
-        def told(outcome: Outcome) -> None:
+        def notified(outcome: Outcome) -> None:
             if isinstance(outcome, Receipt):
                 self._hooks.published(caller, outcome.event)
             done(outcome)
 
-        return told
+        return notified
 
-    async def tell(self, caller: Caller, events: Sequence[Event]) -> None:
+    async def notify(self, caller: Caller, events: Sequence[Event]) -> None:
         """Notify listeners of many writes, as fast as they take them; return once all have."""
         for at, event in enumerate(events):
             await self._hooks.room()
             self._hooks.published(caller, event)
             if not at % RESULT_SLICE_ROWS:
                 await asyncio.sleep(0)  # yield to the loop
-        await self._hooks.heard()
+        await self._hooks.drain()
 
     # -- calls -------------------------------------------------------------------------------------
 

@@ -78,7 +78,7 @@ class Hooks(HookPoints):
         """Whether there are hooks of writes; without them a write costs this check only."""
         self.write_waits = False
         """Whether any of them is asynchronous, or stores retained values."""
-        self.told_of_writes = False
+        self.notified_of_writes = False
         """Whether there are listeners for successful writes."""
         self.storing = False
         """Whether a hook stores retained values of undeclared topics."""
@@ -128,8 +128,8 @@ class Hooks(HookPoints):
         for call in calls:
             of[call.point] = (*of[call.point], call)
         writing = (*of["on_publish"], *of["on_publish_received"], *of["store_retained"])
-        self.told_of_writes = bool(of["publish"])
-        self.writing = bool(writing) or self.told_of_writes
+        self.notified_of_writes = bool(of["publish"])
+        self.writing = bool(writing) or self.notified_of_writes
         self.storing, self.supplying = bool(of["store_retained"]), bool(of["get_retained"])
         self.write_waits = self.storing or any(call.waits for call in writing)
         self.hears_connections = bool(of["connection"])
@@ -259,10 +259,10 @@ class Hooks(HookPoints):
         for call in self._calls["publish"]:
             await call.attached.room()
 
-    async def heard(self) -> None:
-        """Wait until the listeners for writes have heard of all so far."""
+    async def drain(self) -> None:
+        """Wait until the listeners for writes have drain of all so far."""
         for call in self._calls["publish"]:
-            await call.attached.heard()
+            await call.attached.drain()
 
     # -- reads: called by the kernel ---------------------------------------------------------------
 

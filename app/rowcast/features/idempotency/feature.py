@@ -41,7 +41,7 @@ class Idempotency(Feature):
         kernel.expiry_sources.append(keys)
         writes = self.writes = IdempotentWrites(kernel, keys, self._producers)
         for name in MARKS:
-            kernel.steps.on_property(name, writes.hear_write, first=True)
+            kernel.steps.on_property(name, writes.answer_repeat, first=True)
             kernel.steps.on_property(name, remember_mark)
         kernel.facts(OWNER, writes.restore)
         kernel.facts(KEYS, keys.restore)

@@ -143,7 +143,7 @@ class Keys:
 
     # -- its writes --------------------------------------------------------------------------------
 
-    def hear(self, mark: str, event: Event, caller: Caller, done: Done) -> Done | None:
+    def callback_of(self, mark: str, event: Event, caller: Caller, done: Done) -> Done | None:
         """Return the callback of a marked write; None for a repeat, which was answered."""
         digest, _, _, index = mark.split(":")
         owner, number = _owner(caller), int(index)
@@ -155,13 +155,13 @@ class Keys:
             done(receipt_of(known, event, self._kernel))
             return None
 
-        def hear(outcome: Outcome) -> None:
+        def on_outcome(outcome: Outcome) -> None:
             if isinstance(outcome, Receipt) and number not in entry.done:
                 entry.done[number] = pack(outcome)
                 self._count(owner, 1)
             done(outcome)
 
-        return hear
+        return on_outcome
 
     # -- expiry ------------------------------------------------------------------------------------
 

@@ -120,17 +120,17 @@ class IdempotentWrites:
             else:
                 producer.note(int(number), value)
 
-    def hear_write(self, write: Write) -> bool:
+    def answer_repeat(self, write: Write) -> bool:
         """Handle a repeated write: it gets the answer of the first."""
         if write.passed or write.direct:  # checked when the client wrote it
             return False
-        heard = self.hear(write.event, write.caller, write.done)
-        if heard is None:
+        callback = self.callback_of(write.event, write.caller, write.done)
+        if callback is None:
             return True
-        write.done = heard
+        write.done = callback
         return False
 
-    def hear(self, event: Event, caller: Caller, done: Done) -> Done | None:
+    def callback_of(self, event: Event, caller: Caller, done: Done) -> Done | None:
         """Return the callback of a marked write; None for a repeat.
 
         Then ``done`` gets the first one's receipt. ``done`` also gets refusals.
@@ -148,9 +148,9 @@ class IdempotentWrites:
             if event.topic.startswith(DELAYED_PREFIX):
                 raise _not_delayed()
             if key is not None:
-                heard = self.keys.hear(str(key), event, caller, done)
-                self.repeats += heard is None
-                return heard
+                callback = self.keys.callback_of(str(key), event, caller, done)
+                self.repeats += callback is None
+                return callback
             name, epoch, number, low = parse_mark(str(mark))
             producer = self._producer(_owner(caller, name))
             self._enter(producer, name, epoch)
@@ -171,7 +171,7 @@ class IdempotentWrites:
             done(receipt_of(known, event, self._kernel))
             return None
         producer.flying[epoch, number] = []
-        return self._hearing(producer, epoch, number, done)
+        return self._noting(producer, epoch, number, done)
 
     def _producer(self, owner: str) -> Producer:
         producer = self._producers.get(owner)
@@ -250,8 +250,8 @@ class IdempotentWrites:
         if changes:
             self._kernel.committer.keep(changes)
 
-    def _hearing(self, producer: Producer, epoch: int, number: int, done: Done) -> Done:
-        def hear(outcome: Outcome) -> None:
+    def _noting(self, producer: Producer, epoch: int, number: int, done: Done) -> Done:
+        def on_outcome(outcome: Outcome) -> None:
             waiting = producer.flying.pop((epoch, number), [])
             if isinstance(outcome, Receipt) and producer.epoch == epoch:
                 producer.note(number, pack(outcome))
@@ -262,7 +262,7 @@ class IdempotentWrites:
                 else:
                     other(outcome)
 
-        return hear
+        return on_outcome
 
 
 def _not_delayed() -> Error:

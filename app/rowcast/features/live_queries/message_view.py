@@ -19,7 +19,13 @@ from rowcast.core.events import DELETE, PUT, Event
 from rowcast.core.queries import Sort
 from rowcast.core.query_limits import LIVE_ROWS_MAX
 from rowcast.core.topic_tables import seq_of_message
-from rowcast.features.live_queries.row_view import HeldView, OrderedRows, RowQuery, RowSet, told_row
+from rowcast.features.live_queries.row_view import (
+    HeldView,
+    OrderedRows,
+    RowQuery,
+    RowSet,
+    row_event,
+)
 from rowcast.features.live_queries.shared_view import RecordBudget
 from rowcast.features.live_queries.window_order import Entry, WindowStep
 from rowcast.kernel.kernel import Kernel
@@ -133,7 +139,7 @@ class MessageView(HeldView):
         if query.select is not None:
             spelled = self._view.shape.spell(value, JSON)
             payload = encode(project(query.select, spelled, value["id"]), JSON)
-        record = told_row(row.topic, payload)
+        record = row_event(row.topic, payload)
         direction = direction_of(query.sort)
         if not direction:
             return Entry(order_key(query.sort, value, value["id"]), record)

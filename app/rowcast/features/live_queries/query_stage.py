@@ -218,7 +218,7 @@ def _shown(step: Event, item: SubscribedFilter | None) -> Sequence[Pair]:
     query = None if item is None else item.query
     if query is None or not (query.lacking or query.query.select is not None):
         return ((step, item),)
-    shown = query.told(step)
+    shown = query.shown(step)
     return () if shown is None else ((shown, item),)
 
 

@@ -27,7 +27,7 @@ from rowcast.features.live_queries.related_plan import (
     has_of,
     of_others,
 )
-from rowcast.features.live_queries.related_pool import Pool, Telling, is_in
+from rowcast.features.live_queries.related_pool import Pool, SelectedRecords, is_in
 from rowcast.features.live_queries.window_replay import TOO_MUCH, TRIMMED
 from rowcast.reads.before_image import UnknownBefore, before_of
 from rowcast.reads.loop_turns import each
@@ -68,7 +68,7 @@ class Past:
         self._limits = limits
         self._tables = {table.name: table for table in plan.tables}
         self._pools = {name: Pool(plan, name) for name in self._tables}
-        self._telling = Telling(plan, self._pools)
+        self._selected_records = SelectedRecords(plan, self._pools)
         self.before: dict[str, Record | None] = {}
         """The records that steps are about as they were told at ``since``; None: they did not
         match."""
@@ -97,14 +97,14 @@ class Past:
         taken = [await self._taken(event, counts) async for event in each(events)]
         return [made for made in taken if made is not None]
 
-    async def told(self, records: Sequence[Record]) -> list[Event]:
+    async def shown(self, records: Sequence[Record]) -> list[Event]:
         """Return records as their readers are told them, as of the position."""
         root, table = self._plan.root, self._plan.root.table.name
         await self._settle([], list(records), self._position)
-        pool, telling = self._pools[table].records, self._telling
+        pool, selected = self._pools[table].records, self._selected_records
         current = [pool[record.topic] for record in records if record.topic in pool]
         return [
-            telling.record(seen)
+            selected.record(seen)
             async for record in each(current)
             if (seen := root.seen(record)) is not None
         ]
@@ -182,7 +182,7 @@ class Past:
         others, events = list[Record](), list(events)
         for branch in reversed(self._plan.branches):  # from the query's table on
             holder = self._plan.holder(branch)
-            if not branch.told:
+            if not branch.is_selected:
                 continue
             known = [*found, *others, *events, *map(before_of, events)]
             keys: set[Key] = set()
@@ -220,7 +220,7 @@ class Past:
         now, then = has_of(counts), has_of(start)
         for branch in self._plan.branches:
             table, counted = branch.node.table.name, start[branch.number]
-            if branch.told:
+            if branch.is_selected:
                 continue
             pool = self._pools[table]
             written = [topic for topic, event in newest.items() if is_in(event, table)]
@@ -244,7 +244,7 @@ class Past:
             counted, keys = counts[branch.number], set[Key]()
             async for old, new in each(list(self._concerned(branch.node, event, moved))):
                 for led, more in ((branch.led_to(old, then), -1), (branch.led_to(new, now), 1)):
-                    if branch.told:
+                    if branch.is_selected:
                         keys.update(led)
                     else:
                         keys ^= add(counted, led, more)
@@ -271,14 +271,14 @@ class Past:
         self, event: Event, moved: Mapping[int, Iterable[Key]], then: Has, now: Has
     ) -> list[Event]:
         """Return what an event is to the query's table, and put it into the pools."""
-        root, telling, made = self._plan.root, self._telling, list[Event]()
+        root, selected, made = self._plan.root, self._selected_records, list[Event]()
         concerned: list[tuple[object, Record]] = []
         async for old, new in each(list(self._concerned(root, event, moved))):
             had = old if old is not None and root.holds(old, then) else None
             if new.topic not in self.before:
                 seen = None if had is None else root.seen(had)
-                self.before[new.topic] = None if seen is None else telling.record(seen)
-            concerned.append((ABSENT if had is None else telling.value(had), new))
+                self.before[new.topic] = None if seen is None else selected.record(seen)
+            concerned.append((ABSENT if had is None else selected.value(had), new))
         if event.table is not None:
             after = None if event.kind == DELETE else event.changed()
             self._pools[event.table.name].put(event.topic, after)
@@ -287,11 +287,11 @@ class Past:
             if seen is None:
                 made += [as_step(Step.LEAVE, new)] if was is not ABSENT else []
             elif was is ABSENT:
-                made.append(as_step(Step.ENTER, telling.record(seen)))
+                made.append(as_step(Step.ENTER, selected.record(seen)))
             else:
-                same = telling.value(new) == was
+                same = selected.value(new) == was
                 if new is event or not same:
-                    made.append(telling.change(seen, same=same))
+                    made.append(selected.change(seen, same=same))
         return made
 
 
@@ -303,7 +303,7 @@ async def _moved(branch: Branch, events: Sequence[Event], records: Sequence[Reco
             before = before_of(event)
             old = () if isinstance(before, UnknownBefore) else branch.led_to(before, anything)
             new = branch.led_to(event, anything)
-            if old != new or branch.told or branch.node.branches:
+            if old != new or branch.is_selected or branch.node.branches:
                 found.update(old, new)
     async for record in each(records):
         found.update(branch.led_to(record, anything))

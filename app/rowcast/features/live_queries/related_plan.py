@@ -41,10 +41,10 @@ Has = Callable[[int, Key], bool]
 class Branch:
     """A step to another table; ``number`` is its place in ``Plan.branches``.
 
-    It is one of conditions, or of what is selected (``told``): parts of the other records.
+    It is one of conditions, or of what is selected (``is_selected``): parts of the other records.
     """
 
-    __slots__ = ("node", "number", "relation", "select", "told")
+    __slots__ = ("is_selected", "node", "number", "relation", "select")
 
     def __init__(
         self,
@@ -53,13 +53,13 @@ class Branch:
         node: "Node",
         select: Select | None = None,
         *,
-        told: bool = False,
+        is_selected: bool = False,
     ) -> None:
         self.number = number
         self.relation = relation
         self.node = node
         self.select = select
-        self.told = told
+        self.is_selected = is_selected
 
     def own_keys(self, value: object, record_id: object) -> list[Key]:
         """Return the keys by which a record of this side leads to the other."""
@@ -166,7 +166,7 @@ class Plan:
         """Whether an event is of a table of which parts are told beside a record."""
         table = event.table
         return table is not None and any(
-            branch.told and branch.node.table.name == table.name for branch in self.branches
+            branch.is_selected and branch.node.table.name == table.name for branch in self.branches
         )
 
     def place(self, seen: Record) -> tuple[Place, ...]:
@@ -177,7 +177,7 @@ class Plan:
     @property
     def joins(self) -> bool:
         """Whether parts of related records are selected."""
-        return any(branch.told for branch in self.branches)
+        return any(branch.is_selected for branch in self.branches)
 
     def _node(self, table: Table, where: Where | None, select: Select | None = None) -> Node:
         first: list[Branch] = []
@@ -186,7 +186,7 @@ class Plan:
             relation, inner = related.relation, related.select
             node = self._node(relation.table, None, inner)
             node.narrowed(of_others(relation, ()), 1)
-            branch = Branch(len(self.branches), relation, node, inner, told=True)
+            branch = Branch(len(self.branches), relation, node, inner, is_selected=True)
             self.branches.append(branch)
             first.append(branch)
         values = self._values(table)
@@ -239,7 +239,7 @@ class Plan:
         has = has_of(counts)
         for branch in self.branches:
             number, node = branch.number, branch.node
-            known = branch.told or (bool(positions) and event.seq <= positions[number])
+            known = branch.is_selected or (bool(positions) and event.seq <= positions[number])
             if known or event.table is None or node.table.name != event.table.name:
                 continue
             old, new = branch.led_to(before, has), branch.led_to(event, has)

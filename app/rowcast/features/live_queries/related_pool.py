@@ -30,7 +30,8 @@ class Pool:
             for branch in node.branches
             if node.table.name == table
         ]
-        self._in = [item for item in plan.branches if item.told and item.node.table.name == table]
+        selected = (item for item in plan.branches if item.is_selected)
+        self._in = [item for item in selected if item.node.table.name == table]
         self._referring: dict[_Place, dict[str, None]] = {}
         self._led: dict[_Place, dict[str, None]] = {}
 
@@ -69,8 +70,8 @@ class Pool:
         return sorted(found, key=lambda record: Place(branch.node.values.id(record)))
 
 
-class Telling:
-    """How readers of a plan are told its records."""
+class SelectedRecords:
+    """Makes of records what the readers of a plan see of them: the selected parts."""
 
     def __init__(self, plan: Plan, pools: Mapping[str, Pool]) -> None:
         self._plan = plan
@@ -117,7 +118,7 @@ class Telling:
         """Return the selected parts of related records, by the names of the relationships."""
         found: dict[str, object] = {}
         for branch in node.branches:
-            if not branch.told:
+            if not branch.is_selected:
                 continue
             pool, other = self._pools[branch.node.table.name], branch.node
             keys = dict.fromkeys(branch.own_keys(node.values.value(seen), record_id))

@@ -20,7 +20,7 @@ from rowcast.core.relation_limits import LIVE_RELATED_KEYS_MAX
 from rowcast.core.tables import Table
 from rowcast.features.live_queries.related_past import TOO_MANY, Limits, Past, Steps
 from rowcast.features.live_queries.related_plan import Branch, Counts, Plan, add, has_of
-from rowcast.features.live_queries.related_pool import Telling
+from rowcast.features.live_queries.related_pool import SelectedRecords
 from rowcast.features.live_queries.shared_view import RecordBudget, SharedView, SharedViews
 from rowcast.reads.before_image import UnknownBefore, before_of
 from rowcast.reads.loop_turns import LOOP_TURN_ITEMS, each
@@ -62,7 +62,7 @@ class RelatedView(SharedView):
         super().__init__(reader)
         self._query = query
         self._plan = query.plan
-        self._telling = Telling(query.plan, {})
+        self._selected_records = SelectedRecords(query.plan, {})
         self._keys_left = keys_left
         self._limits = limits
         self._counts: Counts | None = None
@@ -122,10 +122,10 @@ class RelatedView(SharedView):
         if seen is not None:
             if self._plan.joins:
                 return None  # its related records have to be read
-            telling = self._telling
+            selected = self._selected_records
             if was and before is not None:
-                return [telling.change(seen, same=telling.value(before) == telling.value(event))]
-            return [as_step(Step.ENTER, telling.record(seen))]
+                return [selected.change(seen, same=selected.value(before) == selected.value(event))]
+            return [as_step(Step.ENTER, selected.record(seen))]
         return [as_step(Step.LEAVE, event)] if was else []
 
     # -- what is known -----------------------------------------------------------------------------
@@ -160,7 +160,7 @@ class RelatedView(SharedView):
     async def _read(self, branch: Branch, counts: Counts) -> int:
         """Count the records of another table that match; return their position."""
         node, has = branch.node, has_of(counts)
-        where = None if branch.told else node.readable(counts)
+        where = None if branch.is_selected else node.readable(counts)
         if where is None:
             return self.reader.announced()
         most = min(self._limits.keys, self._keys_left())
@@ -213,13 +213,13 @@ class RelatedView(SharedView):
             past.task.add_done_callback(_retrieved)
         return await asyncio.shield(past.task)
 
-    async def told(self, records: Sequence[Record], position: int) -> Sequence[Record]:
+    async def shown(self, records: Sequence[Record], position: int) -> Sequence[Record]:
         """Return records as they are told at a position; raises Unknown, and INVALID."""
         if self._plan.select is None or not records:
             return records
         past = Past(self._plan, self.reader, position, position, self._limits)
         try:
-            return await past.told(records)
+            return await past.shown(records)
         except Unknown as unknown:
             if unknown.reason != TOO_MANY:
                 raise
@@ -288,7 +288,7 @@ class RelatedReplay:
         self.complete = not page.after
         records = [record for record in page.records if record.seq <= self.position]
         self.left_out = [it.topic for it in page.records if it.seq > self.position]
-        return await self._view.told(records, self.position)
+        return await self._view.shown(records, self.position)
 
 
 class RelatedViews(SharedViews[RelatedView]):

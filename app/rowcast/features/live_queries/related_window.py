@@ -197,7 +197,7 @@ class RelatedWindow(RelatedView):
             async for record in each(records)
             if root.holds(record, has) and (seen := root.seen(record)) is not None
         ]
-        entries = [self._entry(record) for record in await self.told(found, position)]
+        entries = [self._entry(record) for record in await self.shown(found, position)]
         horizon = self._entry(records[-1]).key if more and records else None
         most = 2 * max(self.extent.known, len(entries))
         order = WindowOrder(self.extent, entries, horizon, most)

@@ -311,7 +311,7 @@ class RowView(HeldView):
         row = rows.row(name, whole=False) if rows.may_list(name) else None
         if row is None or not holds(query.where, row, name):
             return None
-        record = told_row(topic, encode(project(query.select, row, name), JSON))
+        record = row_event(topic, encode(project(query.select, row, name), JSON))
         return Entry(order_key(query.sort, row, name), record)
 
     async def _load(self) -> None:
@@ -342,7 +342,7 @@ class RowView(HeldView):
             raise self._too_many()
 
 
-def told_row(topic: str, payload: bytes) -> Event:
+def row_event(topic: str, payload: bytes) -> Event:
     """Return a row as readers are told it."""
     record = Event(topic, PUT, payload, JSON, QOS, True)
     PARTS.put(record, True)  # its bytes are in no log

@@ -97,14 +97,14 @@ class Window(SharedView):
         if steps is None:
             self._order = None
             return None
-        return self.told(steps, event.seq)
+        return self.events_of(steps, event.seq)
 
     def forget(self) -> None:
         """Know nothing any more: there are events that it is not given."""
         super().forget()
         self._order = None
 
-    def told(self, steps: list[WindowStep], position: int) -> list[Event]:
+    def events_of(self, steps: list[WindowStep], position: int) -> list[Event]:
         """Return the steps of one event as its readers are told them."""
         made: list[Event] = []
         for step, record in steps:

@@ -54,7 +54,7 @@ class Replay:
             steps = self._order.take(event.topic, entry)
             if steps is None:
                 raise Unknown(TOO_MUCH)
-            made += self._window.told(steps, event.seq)
+            made += self._window.events_of(steps, event.seq)
         return made
 
 

@@ -30,7 +30,7 @@ class OverloadProtection(Feature):
         def on_level(_level: Shed, facts: Facts) -> None:
             for door in kernel.doors:
                 door.shed()
-            kernel.listeners.tell_of_server("overload", facts)
+            kernel.listeners.notify_server("overload", facts)
 
         def relieve() -> None:
             for door in kernel.doors:

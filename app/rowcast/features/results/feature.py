@@ -1,10 +1,10 @@
 """The feature: a job's result is uploaded in parts, and committed as one transaction (M5)."""
 
+from rowcast.features.results.hook_notices import OWNER
 from rowcast.features.results.own_topics import Facts
 from rowcast.features.results.results import BulkCommit
 from rowcast.features.results.rows import PATH, result_rows
 from rowcast.features.results.staged_rows import BOUNDS, UploadBounds
-from rowcast.features.results.telling import OWNER
 from rowcast.kernel.feature import Background, Feature
 from rowcast.kernel.kernel import Kernel
 
@@ -30,7 +30,7 @@ class BulkResults(Feature):
         results = BulkCommit(kernel, self._facts, kernel.now, self._bounds, self._directory)
         self._results = results
         kernel.rows(PATH, result_rows(results))
-        kernel.facts(OWNER, results.tellings.restore)
+        kernel.facts(OWNER, results.notices.restore)
 
     async def start(self) -> None:
         """Find uploads again, before any port is open: their jobs go on."""
@@ -40,7 +40,7 @@ class BulkResults(Feature):
     async def opened(self) -> None:
         """Tell hooks of the rows of large results."""
         if self._results is not None:
-            self._background.run(self._results.tellings.run())
+            self._background.run(self._results.notices.run())
 
     async def stop(self) -> None:
         """Leave the rest to the next run: what was not committed, and what hooks were not told."""

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rowcast.core.events import DELETE
+from rowcast.features.results.hook_notices import HookNotices, PendingNotice
 from rowcast.features.results.memory import Memory, ResultReceipt
 from rowcast.features.results.own_topics import NewTopics
-from rowcast.features.results.telling import Tellings, Untold
 from rowcast.results.result_changes import Changes
 from rowcast.store.store import Change
 from rowcast.writes.write import FIRE_AND_FORGET, Outcome, Receipt
@@ -40,14 +40,14 @@ class PendingCommit:
         made: Changes,
         names: NewTopics | None,
         kernel: "Kernel",
-        tellings: Tellings,
+        notices: HookNotices,
     ) -> None:
         self._order = order
         self._names = names
         self._memory = memory
         self._kernel = kernel
-        self._tellings = tellings
-        self._untold: Untold | None = None
+        self._notices = notices
+        self._pending: PendingNotice | None = None
         self.made = made
         self.caller = made.author.caller
         self.written = self.removed = 0
@@ -83,15 +83,15 @@ class PendingCommit:
             self.changes += self._names.changes(path, rows)
         return self.changes
 
-    def untold(self, after: int, last: int) -> Sequence[Change]:
+    def pending_notices(self, after: int, last: int) -> Sequence[Change]:
         """Return what is kept until hooks are told of staged rows, if there are any."""
         author = self.made.author
-        if author.telling(self._kernel) is FIRE_AND_FORGET:
+        if author.notifying(self._kernel) is FIRE_AND_FORGET:
             return ()
-        self._untold = Untold(tuple(self.made.tables), after, last, author.caller)
-        return (self._untold.fact(),)
+        self._pending = PendingNotice(tuple(self.made.tables), after, last, author.caller)
+        return (self._pending.fact(),)
 
     def seen(self) -> None:
         """Begin to tell them."""
-        if self._untold is not None:
-            self._tellings.add(self._untold)
+        if self._pending is not None:
+            self._notices.add(self._pending)

@@ -35,6 +35,7 @@ from rowcast.core.result_limits import (
 from rowcast.core.suggestions import did_you_mean
 from rowcast.core.tables import Table
 from rowcast.core.values import id_text
+from rowcast.features.results.hook_notices import HookNotices
 from rowcast.features.results.memory import Memory, ResultReceipt, owner_of
 from rowcast.features.results.own_topics import Facts, NewTopics
 from rowcast.features.results.pending_commit import Order, PendingCommit
@@ -45,7 +46,6 @@ from rowcast.features.results.staged_rows import (
     UploadBounds,
     lost,
 )
-from rowcast.features.results.telling import Tellings
 from rowcast.features.results.upload_files import DIRECTORY, FoundUpload, Title, found_uploads
 from rowcast.kernel.kernel import Kernel
 from rowcast.results.result_bounds import too_many_changes
@@ -74,7 +74,7 @@ class BulkCommit:
         self._directory = directory
         self._folder = None if directory is None else Path(directory) / DIRECTORY
         self.uploads = AllStagedRows(now, bounds, self._folder, self._title)
-        self.tellings = Tellings(kernel)
+        self.notices = HookNotices(kernel)
         self._syncing = asyncio.Semaphore(RESULT_SYNCS_AT_ONCE)
         self._rights: tuple[object, str] = (self, "")
         """A policy, and the fingerprint of what was in force under it: of many rules it is long."""
@@ -230,7 +230,7 @@ class BulkCommit:
         It goes on when nobody waits for it any more: what it has read of the job holds until then.
         """
         _check_names(order)
-        self.tellings.check()
+        self.notices.check()
         owner = owner_of(caller, order.job)
         if owner in self._committing:
             raise Error(
@@ -294,7 +294,7 @@ class BulkCommit:
                 async for page in upload.pages(order.parts):
                     await made.add(page)
             names = await self._compare(order, memory, made)
-            commit = PendingCommit(order, memory, made, names, self._kernel, self.tellings)
+            commit = PendingCommit(order, memory, made, names, self._kernel, self.notices)
             await write_result(self._kernel, made, commit, self.bounds)
             return commit.receipt
         finally:

@@ -48,7 +48,7 @@ class Member(Protocol):
     def takes(self, event: Event) -> bool:
         """Whether it may read an event."""
 
-    def give(self, assignment: "Assignment") -> None:
+    def assign(self, assignment: "Assignment") -> None:
         """Accept an event, and notify the group when it is done.
 
         Sets ``assignment.sent`` when it is sent.

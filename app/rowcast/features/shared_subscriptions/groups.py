@@ -341,7 +341,7 @@ class Group:
         assignment.member_state, assignment.interest = state, state.interest
         assignment.qos = min(assignment.qos, state.interest.qos)
         state.assignments[assignment] = None
-        state.member.give(assignment)
+        state.member.assign(assignment)
 
     def _other_member(self, event: Event) -> MemberState | None:
         """Return the member with most capacity that may read an event, even if it has none."""
@@ -372,8 +372,8 @@ class Group:
         self._views.enter(subscription, interest)
         subscription.add(interest, self._position, current=False)
         self._count_missed()
-        owed, self._unreported = self._unreported, []
-        subscription.queue_gaps(owed)
+        unreported, self._unreported = self._unreported, []
+        subscription.queue_gaps(unreported)
         self._schedule()
 
     def _pause(self) -> None:

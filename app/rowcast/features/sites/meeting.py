@@ -88,17 +88,17 @@ class Meeting:
         write.check_first(self._look)
         write.decide(self._join)
         write.conclude = self._conclude
-        self._hear(write)
+        self._observe(write)
 
-    def _hear(self, write: Write) -> None:
+    def _observe(self, write: Write) -> None:
         done = write.done
 
-        def hear(outcome: Outcome) -> None:
+        def on_outcome(outcome: Outcome) -> None:
             if self._found is not None and isinstance(outcome, Receipt):
                 self._on_found(self._found)
             done(outcome)
 
-        write.done = hear
+        write.done = on_outcome
 
     def _look(self, write: Write, record: Record | None, current: Current) -> int:
         """Remember what was here."""

@@ -24,11 +24,11 @@ class SlowSubscribers(Feature):
         """HistogramFamily deliveries, and show the list at its path."""
 
         def changed(name: str, happened: str) -> None:
-            tell(name, happened)
+            notify(name, happened)
 
         loop = asyncio.get_running_loop()
         slow = SlowSubscriptions(self._settings, kernel.now, loop, changed)
-        tell = kernel.rows(PATH, slow_rows(slow))
+        notify = kernel.rows(PATH, slow_rows(slow))
         slow.listen(kernel.reader)
         kernel.histograms.append(HistogramFamily(LAG, ABOUT, ("door",), lambda: _by_door(slow)))
         kernel.figures["subscriptions/slow"] = lambda: len(slow)

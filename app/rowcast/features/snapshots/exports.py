@@ -218,7 +218,7 @@ class Exports:
 
     def _mend(self, job: Job) -> None:
         """Make the snapshot that changes could go on from, where they are written regularly."""
-        lacking = job.told.get("code") in {Code.GONE, Code.NOT_FOUND}
+        lacking = job.facts.get("code") in {Code.GONE, Code.NOT_FOUND}
         if lacking and job.order in self._every and len(self.open_jobs) <= EXPORT_JOBS_WAITING_MAX:
             self.begin(Order(audience=job.order.audience))
 

@@ -71,7 +71,7 @@ class Job:
     state: str = WAITING
     ended_at: float | None = None
     error: str | None = None
-    told: dict[str, object] = field(default_factory=dict)
+    facts: dict[str, object] = field(default_factory=dict)
 
     @property
     def row(self) -> dict[str, object]:
@@ -83,7 +83,7 @@ class Job:
             "changes": self.order.changes,
             "audience": self.order.audience or None,
             "tables": list(self.order.tables) or None,
-            **{name: self.told.get(name) for name in _TOLD},
+            **{name: self.facts.get(name) for name in _TOLD},
             "began": time_text(self.began_at),
             "ended": time_text(self.ended_at),
             "error": self.error,
@@ -170,7 +170,7 @@ async def _listen(job: Job, lines: asyncio.StreamReader, changed: Callable[[], N
         with suppress(ValueError):
             said = json.loads(line)
             if isinstance(said, dict):
-                job.told |= {
+                job.facts |= {
                     name: said[name]
                     for name, kind in _TOLD.items()
                     if isinstance(said.get(name), kind)

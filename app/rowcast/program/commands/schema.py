@@ -54,9 +54,9 @@ def check(
     found = schema_changes(database, tables)
     for change in found:
         if json:
-            print_row({"what": change.what, "told": change.told, "safe": change.safe})
+            print_row({"what": change.what, "told": change.description, "safe": change.safe})
         else:
-            print(f"{'  ' if change.safe else '! '}{change.what}: {change.told}")
+            print(f"{'  ' if change.safe else '! '}{change.what}: {change.description}")
     if not found and not json:
         print("nothing changes")
     if not all(change.safe for change in found):

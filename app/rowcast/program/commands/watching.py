@@ -84,7 +84,7 @@ def tail(
         topics = REFUSED
     with client_of(url) as client:
         connection = Connection(client.url, topics)
-        events = client.subscribe(topics, on_state=connection.tell, **place)
+        events = client.subscribe(topics, on_state=connection.on_state, **place)
         connection.position = lambda: events.cursor
         try:
             shown = (event for event in events if event.kind != CURRENT)
@@ -128,7 +128,7 @@ class Connection:
         self._topics = printable(topics)
         self._lost = False
 
-    def tell(self, state: str) -> None:
+    def on_state(self, state: str) -> None:
         """Print a line when it connects, and when the connection is lost."""
         if state == LIVE:
             print(self._connected(), file=sys.stderr, flush=True)

@@ -69,7 +69,7 @@ def told_failed(edge: HttpDoor, nobody: Caller, error: Error) -> None:
     """Notify listeners of a failed authentication (L9)."""
     edge.kernel.hooks.auth_failed(nobody, error.message)
     status = usual_status(error)
-    edge.kernel.listeners.tell("refused", nobody, reason=error.message, code=status)
+    edge.kernel.listeners.notify("refused", nobody, reason=error.message, code=status)
 
 
 def host_of(headers: Headers) -> str:

@@ -322,7 +322,8 @@ class Listing:
             return []
         select, known = self.query.select, list[str]()
         if select is None:
-            known = [item.name for item in self.table.attributes if not item.hidden and item.told]
+            readable = (item for item in self.table.attributes if item.readable)
+            known = [item.name for item in readable if not item.hidden]
             known = known if self.table.primary_key else ["id", *known]
         elif select.shape is not Projection.OBJECT:
             return ["value"]

@@ -18,7 +18,7 @@ from rowcast.doors.http.messages.problems import as_error
 from rowcast.doors.http.streams.channels import Gone, SocketChannel
 from rowcast.doors.http.streams.frames import Frames
 from rowcast.doors.http.streams.outgoing import encoded, event_in, items_of
-from rowcast.doors.http.streams.socket_connection import Connection, farewell
+from rowcast.doors.http.streams.socket_connection import Connection, close_status
 from rowcast.kernel.reauthorization import judge_resource, subscription_of
 from rowcast.routes.resource import Incoming, Resource, Stream
 from rowcast.seams.user_code import is_mistake
@@ -120,7 +120,7 @@ class ResourceSocket(Connection):
             if not is_mistake(failure):
                 raise
             error = as_error(failure, f"the stream of {self._resource.topic!r}")
-            self._goodbye = self._goodbye or farewell(error)
+            self._goodbye = self._goodbye or close_status(error)
 
     async def _listen(self, receive: Receive) -> None:
         """Pass the client's messages to the resource."""
@@ -132,7 +132,7 @@ class ResourceSocket(Connection):
             if not is_mistake(failure):
                 raise
             error = as_error(failure, f"what was said to {self._resource.topic!r}")
-            self._goodbye = self._goodbye or farewell(error)
+            self._goodbye = self._goodbye or close_status(error)
 
     def _value(self, payload: str | bytes) -> object:
         if isinstance(payload, str):

@@ -17,7 +17,7 @@ RESTART: Final = 1012
 """Service restart: reconnect (RFC 6455's registry of close codes)."""
 
 
-def farewell(error: Error) -> tuple[int, str]:
+def close_status(error: Error) -> tuple[int, str]:
     """Return the close code and the reason of an error, truncated for a close frame."""
     reason = error.message.encode()[:SOCKET_REASON_BYTES_MAX].decode(errors="ignore")
     return STATUSES[error.code].close, reason
@@ -51,7 +51,7 @@ class Connection:
         raise NotImplementedError
 
     @property
-    def trouble(self) -> str | None:
+    def close_reason(self) -> str | None:
         """The reason for closing, if the server closed."""
         if self._cut_off:
             return "it took nothing for too long"
@@ -111,7 +111,7 @@ class Connection:
 
     def refuse(self, error: Error) -> None:
         """Close with an error."""
-        self.end(*farewell(error))
+        self.end(*close_status(error))
 
     def stop(self) -> None:
         """Close for shutdown."""

@@ -76,11 +76,11 @@ async def serve(edge: HttpDoor, scope: Scope, receive: Receive, send: Send) -> N
             return
     except Error as error:
         edge.kernel.close(stream.subscription)
-        hooks.listeners.tell("refused", caller, reason=error.message, code=usual_status(error))
+        hooks.listeners.notify("refused", caller, reason=error.message, code=usual_status(error))
         await send_problem(edge.kernel, error, headers, scope, send)
         return
     with present(hooks, caller):
-        run = stream.run if scope["method"] == "GET" else stream.tell
+        run = stream.run if scope["method"] == "GET" else stream.respond_head
         await run(receive, beginning, frames)
 
 
@@ -129,7 +129,7 @@ class EventStream:
         await self._send({"type": "http.response.start", "status": 204, "headers": []})
         await self._send({"type": "http.response.body", "body": b""})
 
-    async def tell(self, _receive: Receive, beginning: Beginning, frames: Frames) -> None:
+    async def respond_head(self, _receive: Receive, beginning: Beginning, frames: Frames) -> None:
         """Respond with the headers alone: to HEAD, as ``run`` would begin."""
         self._edge.kernel.close(self.subscription)
         await self._send(self._start(beginning, frames))

@@ -38,7 +38,7 @@ from rowcast.doors.http.streams.deltas import Deltas
 from rowcast.doors.http.streams.frames import Frames, Once
 from rowcast.doors.http.streams.openings import FORMATS, Request, request_of
 from rowcast.doors.http.streams.replay_words import ReplayWords
-from rowcast.doors.http.streams.socket_connection import NORMAL, RESTART, Connection, farewell
+from rowcast.doors.http.streams.socket_connection import NORMAL, RESTART, Connection, close_status
 from rowcast.doors.http.streams.stream_writer import StreamWriter
 from rowcast.doors.http.streams.ws_protocol import obey
 from rowcast.doors.http.uvicorn_fastpath import socket_channel_of
@@ -80,7 +80,7 @@ async def serve(edge: HttpDoor, scope: Scope, receive: Receive, send: Send) -> N
     except Error as error:
         if socket is not None:
             edge.kernel.close(socket.subscription)
-        hooks.listeners.tell("refused", caller, reason=error.message, code=usual_status(error))
+        hooks.listeners.notify("refused", caller, reason=error.message, code=usual_status(error))
         await _refuse(send, error, protocol)
         return
     await _accept(socket, send, protocol, headers)
@@ -94,7 +94,7 @@ async def serve(edge: HttpDoor, scope: Scope, receive: Receive, send: Send) -> N
         else:
             await socket.run(receive, channel, send)
     finally:
-        hooks.disconnected(caller, connection.trouble)
+        hooks.disconnected(caller, connection.close_reason)
 
 
 def _spoken(scope: Scope) -> tuple[str | None, str]:
@@ -122,7 +122,7 @@ async def _accept(
 
 async def _refuse(send: Send, error: Error, protocol: str | None) -> None:
     await send({"type": "websocket.accept", "subprotocol": protocol})
-    code, reason = farewell(error)
+    code, reason = close_status(error)
     with contextlib.suppress(OSError):
         await send({"type": "websocket.close", "code": code, "reason": reason})
 
@@ -183,7 +183,7 @@ class Socket(Connection):
             self.left()
             await asyncio.wait((self._listener,))
         except Exception as failure:  # noqa: BLE001 - the close frame tells how it ended
-            self.end(*farewell(as_error(failure, f"the WebSocket at {self.path!r}")))
+            self.end(*close_status(as_error(failure, f"the WebSocket at {self.path!r}")))
         finally:
             edge.watch.remove(self)
             self._end_will()
@@ -272,7 +272,7 @@ class Socket(Connection):
                     await self.kernel.committer.room(self.caller)
             self.left()
         except Error as error:
-            self.end(*farewell(error))
+            self.end(*close_status(error))
 
     def say(self, fields: dict[str, Any]) -> None:
         """Send a map to the client, in the connection's format."""
@@ -380,7 +380,7 @@ class Socket(Connection):
         topics = self._filters.pop(number, None) if type(number) is int else None
         if topics is None:
             return False
-        self.kernel.listeners.tell("unsubscribed", self.caller, filter=topics.text)
+        self.kernel.listeners.notify("unsubscribed", self.caller, filter=topics.text)
         self._asked.discard(topics.text)
         self._leave(number, TopicFilter(STALE_PREFIX + topics.text))
         return self._leave(number, topics)

@@ -36,7 +36,7 @@ class TimedClient(Protocol):
     def cut(self) -> None:
         """Abort a client that does not read."""
 
-    def end(self, trouble: str = "") -> None:
+    def end(self, close_reason: str = "") -> None:
         """Send what is due and close."""
 
     def disconnect(self, reason: Reason, message: str = "") -> None:

@@ -49,7 +49,7 @@ class Refused(Receiver):
         packet = packets[0]
         if isinstance(packet, Connect):
             self._transport.write(self._connack(packet))
-            self._others.tell(self.peer, packet, *self._refusal)
+            self._others.on_refused(self.peer, packet, *self._refusal)
         elif isinstance(packet, UnsupportedVersion):  # MQTT-3.1.2-2
             self._transport.write(packet.connack)
         self._transport.close()  # MQTT-3.2.2-7
@@ -84,12 +84,12 @@ class Rejections:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        tell: Callable[[str, Connect, Reason, str], None],
+        on_refused: Callable[[str, Connect, Reason, str], None],
         server_reference: str = "",
         open_max: int = REFUSED_CONNECTIONS_MAX,
     ) -> None:
         self.loop = loop
-        self.tell = tell
+        self.on_refused = on_refused
         """Told of each: its peer, its CONNECT, the reason and the words for it."""
         self.server_reference = server_reference
         """Where to go instead, for reasons that send elsewhere (MQTT 5, 3.2.2.3.16)."""

@@ -15,10 +15,10 @@ from typing import Final
 
 from rowcast.core.errors import Error
 from rowcast.core.limits import MQTT_CLOSE_SECONDS
-from rowcast.doors.mqtt.connections.farewell import Farewell
 from rowcast.doors.mqtt.connections.goodbye import all_gone
 from rowcast.doors.mqtt.connections.guard import LoginThrottle, Refusal
 from rowcast.doors.mqtt.connections.rejections import Refused, Rejections
+from rowcast.doors.mqtt.connections.relayed_disconnect import RelayedDisconnect
 from rowcast.doors.mqtt.connections.transport import Receiver, Transport, certificate_of
 from rowcast.mqtt.reasons import Reason
 from rowcast.net.relay import MQTT, Client, ServerSide, certificate_der
@@ -97,7 +97,7 @@ class RelayedClient(Receiver):
         self._is_full = False
         """Whether the way on is full, so that nothing is read from the client."""
         self._refused: Refused | None = None
-        self._farewell = Farewell()
+        self._disconnect = RelayedDisconnect()
         self._leaving = False
         """Whether it is to be told that this node stops, once a packet to it has its end."""
         self._over = False
@@ -107,8 +107,8 @@ class RelayedClient(Receiver):
 
     def data_received(self, data: bytes) -> None:
         """Pass on what the client sends; who has sent nothing yet has no way on."""
-        if not self._farewell.heard:
-            self._farewell.hear(data)
+        if not self._disconnect.connect_is_read:
+            self._disconnect.read_connect(data)
         if self._refused is not None:
             self._refused.data_received(data)
         elif self._waiting is None:
@@ -152,10 +152,10 @@ class RelayedClient(Receiver):
     # -- the other half ----------------------------------------------------------------------------
 
     def take(self, data: bytes) -> None:
-        """Send bytes to the client; after its farewell nothing more."""
+        """Send bytes to the client; after its DISCONNECT nothing more."""
         if self._over:
             return
-        bounds = self._farewell.bounds
+        bounds = self._disconnect.bounds
         if not self._leaving:
             bounds.take(data)
             self._transport.write(data)
@@ -163,7 +163,7 @@ class RelayedClient(Receiver):
         end = bounds.next_end(data)
         self._transport.write(data[:end] if end > 0 else data)
         if end > 0:
-            self._say_farewell()
+            self._send_disconnect()
 
     def hold(self, full: bool) -> None:
         """Read nothing more from the client while the way on is full."""
@@ -186,17 +186,17 @@ class RelayedClient(Receiver):
 
     def take_leave(self) -> None:
         """Tell it that this node stops, and end the connection."""
-        if self._refused is not None or not self._farewell.possible:
+        if self._refused is not None or not self._disconnect.possible:
             self.close()
-        elif self._farewell.bounds.between:
-            self._say_farewell()
+        elif self._disconnect.bounds.between:
+            self._send_disconnect()
         else:
             self._leaving = True
             self._abort_later()
 
-    def _say_farewell(self) -> None:
+    def _send_disconnect(self) -> None:
         self._over = True
-        if packet := self._farewell.packet(self._relay.refused.server_reference):
+        if packet := self._disconnect.packet(self._relay.refused.server_reference):
             self._transport.write(packet)
         self.close()
 

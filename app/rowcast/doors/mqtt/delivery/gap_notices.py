@@ -41,7 +41,7 @@ def mark(
     if isinstance(event, Replayed):
         return send_replayed(client, event, interest, frames)
     if isinstance(event, Gap):
-        return tell(client, session, event, frames)
+        return send_gap(client, session, event, frames)
     if event.kind == COMMIT:
         form = cast("DeliveryFormat", interest.form) if interest is not None else client.form
         for number in (interest.identifiers if interest is not None else ()) or (0,):
@@ -112,17 +112,17 @@ def send_replayed(
     return False
 
 
-def tell_all(
+def send_gaps(
     client: Outgoing, session: Session, frames: list[bytes], most: int | None = None
 ) -> bool:
     """Send pending gaps; return whether any is sent after a save: one of QoS 2."""
     after_save = False
-    for gap in session.gaps.told(most):
-        after_save |= tell(client, session, gap, frames)
+    for gap in session.gaps.take(most):
+        after_save |= send_gap(client, session, gap, frames)
     return after_save
 
 
-def tell(client: Outgoing, session: Session, gap: Gap, frames: list[bytes]) -> bool:
+def send_gap(client: Outgoing, session: Session, gap: Gap, frames: list[bytes]) -> bool:
     """Send a gap to a client that requested it; return whether it has QoS 2."""
     concerned = _concerned(session, gap.interest)
     numbers = gap.interest.identifiers if gap.interest is not None else ()

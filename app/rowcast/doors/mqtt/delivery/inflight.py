@@ -51,9 +51,9 @@ def begin_flight(
     wanted = cast("SubscribedFilter", interest)
     form = cast("DeliveryFormat", wanted.form)
     sent = Sent(event, form, qos, retain, wanted.identifiers, session.next_order())
-    sent.deal = assignment
+    sent.assignment = assignment
     if event.encodings is not None and PARTS in event.encodings:
-        sent.told = event.payload
+        sent.payload = event.payload
     number = session.window.begin(Flight(sent, client.deliveries.now()))
     if session.kept:
         session.changed[number] = None
@@ -180,7 +180,7 @@ async def read_again(client: Outgoing, session: Session) -> None:
                 event = snapshot_of(record) if record.seq == seq else None
         for sent in flights:
             known = await _of_step(kernel, sent, event)
-            if known is None and sent.told and stage is None:  # trimmed, and nobody may object
+            if known is None and sent.payload and stage is None:  # trimmed, and nobody may object
                 known = Event(step_topic(sent) or sent.topic, MESSAGE, b"", None, sent.qos, True)
             again = row_again(known, sent.topic) if known is not None else None
             if again is not None and stage is not None:

@@ -121,8 +121,8 @@ class Outgoing(ABC):
         """Write all that is due with one call, at the end of the turn."""
 
     @abstractmethod
-    def end(self, trouble: str = "") -> None:
-        """Write what is due and close; ``trouble`` is why, empty if it said DISCONNECT."""
+    def end(self, close_reason: str = "") -> None:
+        """Write what is due and close; ``close_reason`` is why, empty if it said DISCONNECT."""
 
     def send(self, packet: Packet) -> None:
         """Send a packet at the end of this turn, unless it is too large for the client."""

@@ -11,7 +11,7 @@ from typing import cast
 from rowcast.core.events import SNAPSHOT, Event
 from rowcast.doors.mqtt.delivery.ack_latency import begin_timing, begin_timing_assignment
 from rowcast.doors.mqtt.delivery.delivery_format import SIZE, DeliveryFormat, Frame, Parts
-from rowcast.doors.mqtt.delivery.gap_notices import is_large, mark, tell, tell_all
+from rowcast.doors.mqtt.delivery.gap_notices import is_large, mark, send_gap, send_gaps
 from rowcast.doors.mqtt.delivery.inflight import begin_flight, send_again
 from rowcast.doors.mqtt.delivery.outgoing import Outgoing
 from rowcast.doors.mqtt.delivery.sent import CompactInflight
@@ -62,7 +62,7 @@ def _report_unsendable(client: Outgoing, session: Session) -> None:
     if room <= 0:
         client.blocked = True  # an acknowledgement calls again
         return
-    after_save = tell_all(client, session, frames, room)
+    after_save = send_gaps(client, session, frames, room)
     _post(client, session, frames, after_save=after_save)
 
 
@@ -80,12 +80,12 @@ def _send_assignments(client: Outgoing, session: Session, sharing: Sharing) -> N
     """Send the assignments of groups."""
     frames: list[bytes] = []
     after_save = False
-    while sharing.given:
-        assignment = sharing.given.popleft()
+    while sharing.assigned:
+        assignment = sharing.assigned.popleft()
         after_save |= _send_assignment(client, session, sharing, assignment, frames)
         if not assignment.sent:  # nobody waits for an acknowledgement of it
             assignment.group.done(assignment)
-    after_save |= tell_all(client, session, frames)
+    after_save |= send_gaps(client, session, frames)
     if frames:
         _post(client, session, frames, after_save=after_save)
     sharing.ready()
@@ -102,22 +102,22 @@ def _send_assignment(
 
     One that cannot be sent is done (MQTT-3.1.2-25, MQTT-3.3.2-5).
     """
-    let = sharing.let(assignment)
-    if let is None:
+    delivered = sharing.deliverable(assignment)
+    if delivered is None:
         return False
-    event, interest = let
+    event, interest = delivered
     qos = assignment.qos = min(assignment.qos, event.qos)
     retain = interest.retain_as_published and event.retain
     if isinstance(event, Gap):
         event.interest = interest
-        return tell(client, session, event, frames)
+        return send_gap(client, session, event, frames)
     missed = session.gaps.losses.total if assignment.sent_before else 0
     frame = _frame(client, event, interest, qos, retain=retain)
     if frame is None:
         if assignment.sent_before and session.gaps.losses.total > missed:
             session.gaps.take_back()
         return False
-    after_save = tell_all(client, session, frames)
+    after_save = send_gaps(client, session, frames)
     size = client.deliveries.forms.size(event, cast("DeliveryFormat", interest.form))
     client.traffic.sent(1, size)
     number = 0
@@ -175,7 +175,7 @@ def _encode(client: Outgoing, session: Session, pairs: list[Pair], frames: list[
     last: SubscribedFilter | None = None
     for event, interest in pairs:
         if not event.topic:
-            after_save |= tell_all(client, session, frames) | mark(
+            after_save |= send_gaps(client, session, frames) | mark(
                 client, session, event, interest, frames
             )
             continue
@@ -207,7 +207,7 @@ def _encode(client: Outgoing, session: Session, pairs: list[Pair], frames: list[
             _unsendable(client, event, cast("SubscribedFilter", interest), frame)
             continue
         if marks:
-            after_save |= tell_all(client, session, frames)
+            after_save |= send_gaps(client, session, frames)
         if qos:
             pair: Parts = frame  # type: ignore[assignment]
             if light:
@@ -225,7 +225,7 @@ def _encode(client: Outgoing, session: Session, pairs: list[Pair], frames: list[
         payload_bytes += size if isinstance(size, int) else len(event.payload)
     client.traffic.publishes_out += sent
     client.traffic.payload_out += payload_bytes
-    return after_save | tell_all(client, session, frames) if marks else after_save
+    return after_save | send_gaps(client, session, frames) if marks else after_save
 
 
 def _own(

@@ -27,16 +27,16 @@ class Sent:
     """
 
     __slots__ = (
-        "deal",
+        "assignment",
         "event",
         "form",
         "identifiers",
         "named",
         "order",
+        "payload",
         "qos",
         "retain",
         "seq",
-        "told",
         "topic",
     )
 
@@ -64,9 +64,9 @@ class Sent:
             self.topic = event.topic if step is None else f"{QUERY_PREFIX}{step}/{event.topic}"
         self.named = retain or event is None or isinstance(event, Row) or step is not None
         """Whether it is looked up by its topic, too, not only by its number."""
-        self.told = b""
+        self.payload = b""
         """The payload, if it is in no log: selected parts of records, as of one moment."""
-        self.deal: Assignment | None = None
+        self.assignment: Assignment | None = None
         """The assignment of a group, completed with this flight."""
 
 
@@ -83,9 +83,9 @@ def step_again(sent: Sent, event: Event | None, shown: Event | None) -> Event | 
     ``event`` is that of the log at its topic; None if it was trimmed.
     """
     topic = step_topic(sent)
-    if sent.told and shown is not None:
+    if sent.payload and shown is not None:
         shown = shown.changed(
-            kind=PUT, payload=sent.told, content_type=JSON, table=None, seq=sent.seq
+            kind=PUT, payload=sent.payload, content_type=JSON, table=None, seq=sent.seq
         )
         PARTS.put(shown, True)
     if not topic:

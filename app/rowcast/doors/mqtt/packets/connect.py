@@ -237,7 +237,7 @@ def _take_over(client: "Client", old: Session, user: str) -> None:
     old.takeovers += 1
     broker.observer.session_changed(old, "taken_over")
     if other.caller is not None:
-        broker.kernel.listeners.tell("taken_over", other.caller, by=client.peer)
+        broker.kernel.listeners.notify("taken_over", other.caller, by=client.peer)
     other.disconnect(Reason.SESSION_TAKEN_OVER, "another connection uses this client identifier")
     other.leave()
 
@@ -312,8 +312,8 @@ def _watch(
     session.gaps.losses.parent = subscription.losses.parent
     subscription.losses = session.gaps.losses
     accounts.end_absence(broker.kernel, session)
-    owed, session.gaps.owed = session.gaps.owed, []
-    subscription.queue_gaps(owed)
+    unreported, session.gaps.unreported = session.gaps.unreported, []
+    subscription.queue_gaps(unreported)
     subscription.owner = session
     for _, flight in session.window:
         sent = sent_of(flight)

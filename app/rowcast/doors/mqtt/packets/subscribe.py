@@ -131,69 +131,69 @@ def on_subscribe(client: "Client", packet: Subscribe) -> None:
     try:
         form = _form(client, form, packet)
         asked = _asked(client, form, packet)
-        wish = SubscribeRequest(client, session, caller, form, *asked)
+        request = SubscribeRequest(client, session, caller, form, *asked)
     except Error as error:
         _answer(client, packet, [error] * len(packet.subscriptions))
         return
     if session.subscription_count + len(packet.subscriptions) > MQTT_SUBSCRIBE_TURN_FILTERS:
-        _later(wish, packet, None)
+        _later(request, packet, None)
         return
-    plans = [_understood(wish, wanted) for wanted in packet.subscriptions]
-    if _waits(wish, plans):
-        _later(wish, packet, plans)
+    plans = [_understood(request, wanted) for wanted in packet.subscriptions]
+    if _waits(request, plans):
+        _later(request, packet, plans)
         return
-    _answer(client, packet, [_at_once(wish, plan) for plan in plans])
+    _answer(client, packet, [_at_once(request, plan) for plan in plans])
 
 
-def _waits(wish: SubscribeRequest, plans: Sequence[FilterRequest | Error]) -> bool:
+def _waits(request: SubscribeRequest, plans: Sequence[FilterRequest | Error]) -> bool:
     """Whether hooks, or positions in the log, are waited for before any of these filters starts."""
-    if number_ahead(wish.client.broker.kernel, wish.since):
+    if number_ahead(request.client.broker.kernel, request.since):
         return True
     streams = any(isinstance(plan, FilterRequest) and plan.begins_in_log for plan in plans)
-    return streams or wish.client.broker.kernel.hooks.subscribe_waits
+    return streams or request.client.broker.kernel.hooks.subscribe_waits
 
 
-def _at_once(wish: SubscribeRequest, plan: FilterRequest | Error) -> Reason | Error:
+def _at_once(request: SubscribeRequest, plan: FilterRequest | Error) -> Reason | Error:
     """Authorise a filter that waits for nothing, and start it; see ``_carry_out``."""
     try:
         if isinstance(plan, FilterRequest):
-            wish.client.broker.kernel.authorise(plan.interest, wish.caller)
+            request.client.broker.kernel.authorise(plan.interest, request.caller)
     except Error as error:
         return error
-    return _carry_out(wish, plan)
+    return _carry_out(request, plan)
 
 
 def _later(
-    wish: SubscribeRequest, packet: Subscribe, plans: list[FilterRequest | Error] | None
+    request: SubscribeRequest, packet: Subscribe, plans: list[FilterRequest | Error] | None
 ) -> None:
     """Run a SUBSCRIBE in a task; packets received meanwhile are buffered."""
-    wish.client.awaits_store = True
-    task = _ask(wish, packet) if plans is None else _ask(wish, packet, plans)
-    wish.session.asking = asyncio.get_running_loop().create_task(task)
+    request.client.awaits_store = True
+    task = _ask(request, packet) if plans is None else _ask(request, packet, plans)
+    request.session.asking = asyncio.get_running_loop().create_task(task)
 
 
 async def _ask(
-    wish: SubscribeRequest, packet: Subscribe, plans: list[FilterRequest | Error] | None = None
+    request: SubscribeRequest, packet: Subscribe, plans: list[FilterRequest | Error] | None = None
 ) -> None:
     """Call hooks and resolve positions of all filters, then start them; packets wait meanwhile.
 
     Without plans there are many filters, processed in several turns of the loop. Messages of
     started filters may precede SUBACK, as MQTT 5, 3.8.4 allows.
     """
-    client, session = wish.client, wish.session
+    client, session = request.client, request.session
     turns = client.broker.kernel.turns
     try:
         if plans is None:
             each = turns.each(packet.subscriptions)
-            plans = [_understood(wish, wanted) async for wanted in each]
+            plans = [_understood(request, wanted) async for wanted in each]
         start = _at_once
-        if _waits(wish, plans):
+        if _waits(request, plans):
             start = _carry_out
             async for plan in turns.each(plans):
                 if isinstance(plan, FilterRequest):
-                    await _authorise(wish, plan)
+                    await _authorise(request, plan)
         outcomes = [
-            start(wish, plan) async for plan in turns.each(plans) if client.session is session
+            start(request, plan) async for plan in turns.each(plans) if client.session is session
         ]
         if client.session is session:
             _answer(client, packet, outcomes)
@@ -203,11 +203,11 @@ async def _ask(
     client.opened()
 
 
-async def _authorise(wish: SubscribeRequest, plan: FilterRequest) -> None:
-    kernel = wish.client.broker.kernel
+async def _authorise(request: SubscribeRequest, plan: FilterRequest) -> None:
+    kernel = request.client.broker.kernel
     try:
-        await kernel.authorise_waiting(plan.interest, wish.caller)
-        if ahead := number_ahead(kernel, wish.since):
+        await kernel.authorise_waiting(plan.interest, request.caller)
+        if ahead := number_ahead(kernel, request.since):
             await kernel.reader.until_reached(ahead)
         if plan.start is not None:
             check_start((plan.interest,), plan.start)
@@ -235,8 +235,8 @@ def _answer(client: "Client", packet: Subscribe, outcomes: Sequence[Reason | Err
     reasons = tuple(item if isinstance(item, Reason) else _reason(item) for item in outcomes)
     for wanted, outcome, reason in zip(packet.subscriptions, outcomes, reasons, strict=True):
         if isinstance(outcome, Error) and client.caller is not None:
-            tell, words = client.broker.kernel.listeners.tell, outcome.message
-            tell("refused", client.caller, filter=wanted.filter, reason=words, code=reason)
+            notify, words = client.broker.kernel.listeners.notify, outcome.message
+            notify("refused", client.caller, filter=wanted.filter, reason=words, code=reason)
     client.send_saved(Suback(packet.packet_id, reasons, properties))
 
 
@@ -246,29 +246,29 @@ async def auto_subscribe(client: "Client", session: "Session", caller: Caller) -
     if wanted is None or form is None:
         return
     gaps = form.tells_seq or client.tells_gaps
-    wish = SubscribeRequest(client, session, caller, form, (), None, None, None, gaps)
+    request = SubscribeRequest(client, session, caller, form, (), None, None, None, gaps)
     for item in wanted.of(caller.client_id, caller.user):
         try:
-            plan = _plan(wish, item)
+            plan = _plan(request, item)
             await client.broker.kernel.authorise_waiting(plan.interest, caller)
             if client.session is not session:
                 return
-            _begin_one(wish, plan)
+            _begin_one(request, plan)
         except Error as error:
             log.warning("%s is not subscribed to %s: %s", client.name, item.filter, error.message)
     if session.unsaved:
         client.broker.keeper.save(session)
 
 
-def _understood(wish: SubscribeRequest, wanted: Subscription) -> FilterRequest | Error:
+def _understood(request: SubscribeRequest, wanted: Subscription) -> FilterRequest | Error:
     """Return the request of a filter, or its Error."""
     try:
-        wish.client.broker.kernel.reader.shedding.check_subscribe()
-        _count(wish.client)
-        text = rewritten(wish.client, wish.caller, wanted.filter)  # D54
+        request.client.broker.kernel.reader.shedding.check_subscribe()
+        _count(request.client)
+        text = rewritten(request.client, request.caller, wanted.filter)  # D54
         if text == wanted.filter:
-            return _plan(wish, wanted)
-        plan = _plan(wish, replace(wanted, filter=text))
+            return _plan(request, wanted)
+        plan = _plan(request, replace(wanted, filter=text))
         plan.interest.asked = divided(wanted.filter)[1]
     except Error as error:
         return error
@@ -276,31 +276,31 @@ def _understood(wish: SubscribeRequest, wanted: Subscription) -> FilterRequest |
         return plan
 
 
-def _plan(wish: SubscribeRequest, wanted: Subscription) -> FilterRequest:
+def _plan(request: SubscribeRequest, wanted: Subscription) -> FilterRequest:
     """Return the request of a filter; raises its Error."""
     share, text = share_of(wanted.filter), wanted.filter
     if share is not None:
-        groups_in(wish.client.broker.kernel)
+        groups_in(request.client.broker.kernel)
     exclusive = share is None and text.startswith(EXCLUSIVE_PREFIX)
     stream = share is None and text.startswith(STREAM_PREFIX)
     topics = share.topics if share else _filter(bare(text))
-    form, alone = wish.form, share is None
+    form, alone = request.form, share is None
     interest = SubscribedFilter(
         topics,
         wanted.qos,
         wanted.no_local and alone,
         wanted.retain_as_published,
-        wish.identifiers,
+        request.identifiers,
         marks=form.tells_seq,
         form=form,
-        gaps=wish.gaps,
-        commits=wish.commits and alone,
-        conflate=wish.conflate if alone else None,
+        gaps=request.gaps,
+        commits=request.commits and alone,
+        conflate=request.conflate if alone else None,
     )
     if share is not None or stream:
         check_not_query(topics.text)
-    offset = (wish.offset or NEXT) if stream else wish.offset if share else None
-    return FilterRequest(wanted, interest, share, exclusive, wish.since, offset, wish.start)
+    offset = (request.offset or NEXT) if stream else request.offset if share else None
+    return FilterRequest(wanted, interest, share, exclusive, request.since, offset, request.start)
 
 
 def bare(text: str) -> str:
@@ -308,23 +308,23 @@ def bare(text: str) -> str:
     return text.removeprefix(EXCLUSIVE_PREFIX).removeprefix(STREAM_PREFIX)
 
 
-def _carry_out(wish: SubscribeRequest, plan: FilterRequest | Error) -> Reason | Error:
+def _carry_out(request: SubscribeRequest, plan: FilterRequest | Error) -> Reason | Error:
     """Start an authorised filter; return the granted QoS, or the Error."""
     if isinstance(plan, Error):
         return plan
     if plan.refusal is not None:
         return plan.refusal
     try:
-        return _begin_one(wish, plan)
+        return _begin_one(request, plan)
     except Error as error:
         return error
 
 
-def _begin_one(wish: SubscribeRequest, plan: FilterRequest) -> Reason:
+def _begin_one(request: SubscribeRequest, plan: FilterRequest) -> Reason:
     if plan.share is not None:
-        return _share(wish, plan, plan.share)
-    granted = _subscribe(wish, plan)
-    cast("LiveCursor", wish.session.subscription).queue_gaps(plan.marks)
+        return _share(request, plan, plan.share)
+    granted = _subscribe(request, plan)
+    cast("LiveCursor", request.session.subscription).queue_gaps(plan.marks)
     return granted
 
 
@@ -393,20 +393,20 @@ def _form(client: "Client", form: DeliveryFormat, packet: Subscribe) -> Delivery
     return client.deliveries.forms.form(form.version, media_type, tells_seq=tells, tells_meta=meta)
 
 
-def _subscribe(wish: SubscribeRequest, plan: FilterRequest) -> Reason:
+def _subscribe(request: SubscribeRequest, plan: FilterRequest) -> Reason:
     """Start one interest; return the granted QoS."""
-    session, broker, interest = wish.session, wish.client.broker, plan.interest
+    session, broker, interest = request.session, request.client.broker, plan.interest
     topics = interest.topics
     if plan.exclusive and not broker.exclusives.may_take(topics.text, session.client_id):  # D53
         raise Violation(Reason.QUOTA_EXCEEDED, "another client has this filter for itself")
     known = interest_of(session, topics)
     if known is None:
-        _check_count(wish.client, session)
+        _check_count(request.client, session)
     handling = plan.wanted.retain_handling  # MQTT-3.3.1-9, -10, -11
     broker.kernel.watch(
         cast("LiveCursor", session.subscription),
         interest,
-        wish.caller,
+        request.caller,
         plan.since,
         current=not plan.begins_in_log and (handling == 0 or (handling == 1 and known is None)),
         asked=True,
@@ -426,21 +426,21 @@ def _subscribe(wish: SubscribeRequest, plan: FilterRequest) -> Reason:
     return Reason(interest.qos)
 
 
-def _share(wish: SubscribeRequest, plan: FilterRequest, share: Share) -> Reason:
+def _share(request: SubscribeRequest, plan: FilterRequest, share: Share) -> Reason:
     """Join a group, or change the options; return the granted QoS."""
-    session, text, broker = wish.session, plan.wanted.filter, wish.client.broker
+    session, text, broker = request.session, plan.wanted.filter, request.client.broker
     interest, sharing = plan.interest, session.sharing
-    broker.kernel.reauthorise(interest, wish.caller)
+    broker.kernel.reauthorise(interest, request.caller)
     if sharing is None:
         sharing = session.sharing = Sharing(
             broker.kernel, session, broker.keeper.touch, broker.deliveries.flush_events
         )
     if text not in sharing.shares:
-        _check_count(wish.client, session)
+        _check_count(request.client, session)
         broker.observer.subscribed(session.client_id, text)
     sharing.subscribe(text, Share(share.name, interest.topics), interest, plan.since)
     broker.count_share(session, text, interest.topics)
-    broker.kernel.hooks.subscribed(wish.caller, interest)
+    broker.kernel.hooks.subscribed(request.caller, interest)
     if session.kept:
         broker.keeper.put_share(session, text, interest)
     broker.observer.subscription_changed(session.client_id, text)

@@ -59,7 +59,7 @@ async def _unsubscribe_many(client: "Client", caller: Caller, packet: Unsubscrib
 def _unsubscribe(client: "Client", caller: Caller, text: str) -> Reason:
     reason = _remove(client, caller, text)
     if reason is Reason.SUCCESS:
-        client.broker.kernel.listeners.tell("unsubscribed", caller, filter=text)
+        client.broker.kernel.listeners.notify("unsubscribed", caller, filter=text)
     return reason
 
 

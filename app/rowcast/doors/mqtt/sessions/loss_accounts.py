@@ -22,17 +22,17 @@ def close(session: Session, subscription: Subscription, frames: Iterable[bytes])
 
     ``frames`` are packets that were not written.
     """
-    session.gaps.owed += session.gaps.told() + subscription.unreported_gaps()
+    session.gaps.unreported += session.gaps.take() + subscription.unreported_gaps()
     unwritten = Gap(GapCause.AWAY)
     for frame in frames:
         if isinstance(frame, NoticeFrame):
-            session.gaps.owed += [frame.gap] if frame.gap is not None else []
+            session.gaps.unreported += [frame.gap] if frame.gap is not None else []
         elif frame[0] & _KIND_AND_QOS == _PUBLISH_QOS_0:
             unwritten.count = (unwritten.count or 0) + 1
     if unwritten.count:
         session.gaps.losses.add(GapCause.AWAY, unwritten.count)
-        session.gaps.owed.append(unwritten)
-    session.gaps.owed = together(session.gaps.owed)
+        session.gaps.unreported.append(unwritten)
+    session.gaps.unreported = together(session.gaps.unreported)
 
 
 def begin_absence(
@@ -62,19 +62,19 @@ def end_absence(kernel: Kernel, session: Session) -> None:
     session.away = None
     if missed:
         session.gaps.losses.add(GapCause.AWAY, missed)
-        session.gaps.owed = together([*session.gaps.owed, Gap(GapCause.AWAY, missed)])
+        session.gaps.unreported = together([*session.gaps.unreported, Gap(GapCause.AWAY, missed)])
 
 
-def owed_facts(session: Session) -> dict[str, int]:
+def gap_facts(session: Session) -> dict[str, int]:
     """Return the pending gaps, for storage."""
     facts: dict[str, int] = {}
-    for gap in session.gaps.owed:
+    for gap in session.gaps.unreported:
         facts[gap.why.value] = facts.get(gap.why.value, 0) + (gap.count or 0)
     if session.away is not None and session.away.missed:
         facts[GapCause.AWAY.value] = facts.get(GapCause.AWAY.value, 0) + session.away.missed
     return facts
 
 
-def owed_of(facts: dict[str, int]) -> list[Gap]:
+def gaps_of(facts: dict[str, int]) -> list[Gap]:
     """Restore pending gaps from storage."""
     return [Gap(GapCause(why), count) for why, count in facts.items()]

@@ -40,7 +40,7 @@ class Observers:
     def refused(self, peer: str, packet: Connect, reason: Reason, message: str) -> None:
         """Tell that a connection from a peer was not let in (O6)."""
         caller = Caller(packet.username or "anonymous", NONE, DOOR, packet.client_id, peer)
-        self._kernel.listeners.tell("refused", caller, reason=message, code=int(reason))
+        self._kernel.listeners.notify("refused", caller, reason=message, code=int(reason))
 
     def entered(self, session: Session | None, caller: Caller, *, present: bool) -> None:
         """Notify of an accepted client, and its new or resumed session (G3, G9)."""
@@ -54,11 +54,11 @@ class Observers:
         (hooks.session_resumed if present else hooks.session_created)(caller)
         hooks.connected(caller)
 
-    def left(self, caller: Caller, trouble: str) -> None:
-        """Tell that a client that was let in is gone; ``trouble`` is empty if it said goodbye."""
+    def left(self, caller: Caller, close_reason: str) -> None:
+        """Notify of the end of an accepted client; no ``close_reason``: it sent DISCONNECT."""
         for listener in self._listeners:
             listener.on_disconnect(caller.client_id)
-        self._kernel.hooks.disconnected(caller, trouble or None)
+        self._kernel.hooks.disconnected(caller, close_reason or None)
 
     # -- sessions ----------------------------------------------------------------------------------
 
@@ -83,7 +83,7 @@ class Observers:
                 hooks.unsubscribed(caller, share.topics.text)
         if session.left_at is not None:  # otherwise its connection closes with it, and notifies
             seconds = round(self._now() - session.left_at)
-            hooks.listeners.tell("session_ended", caller, away_seconds=seconds)
+            hooks.listeners.notify("session_ended", caller, away_seconds=seconds)
         hooks.session_ended(session.client_id)
         for text in _filters(session):
             self.unsubscribed(session.client_id, text)

@@ -17,7 +17,7 @@ from rowcast.doors.mqtt.delivery.outgoing import Deliveries
 from rowcast.doors.mqtt.delivery.sent import Sent, note_rows
 from rowcast.doors.mqtt.packets.exclusive import Exclusives
 from rowcast.doors.mqtt.sessions import wills
-from rowcast.doors.mqtt.sessions.loss_accounts import owed_of
+from rowcast.doors.mqtt.sessions.loss_accounts import gaps_of
 from rowcast.doors.mqtt.sessions.session import Session
 from rowcast.doors.mqtt.sessions.sharing import Sharing
 from rowcast.features.shared_subscriptions.group_table import Groups
@@ -85,7 +85,7 @@ class _Recall:
         session.expires_at, session.left_at = about.get("expires"), about.get("left")
         session.user = about.get("user", session.user)
         session.will_number = about.get("will", 0)
-        session.gaps.owed = owed_of(about.get("gaps", {}))
+        session.gaps.unreported = gaps_of(about.get("gaps", {}))
         self._flights: list[tuple[int, int, Flight]] = []
         self._shares: dict[str, SubscribedFilter] = {}
         self._shared: list[tuple[int, str, Sent]] = []
@@ -191,7 +191,7 @@ class _Recall:
             facts["seq"],
             facts["topic"],
         )
-        sent.told = facts.get("told", b"")
+        sent.payload = facts.get("told", b"")
         flight = Flight(sent, facts["at"])
         flight.released = facts["released"]
         flight.retries = facts["retries"]

@@ -24,7 +24,7 @@ from rowcast.core.errors import Error
 from rowcast.core.limits import SESSION_REFRESH_SECONDS, SESSION_SAVE_SECONDS
 from rowcast.doors.mqtt.delivery.delivery_format import facts_of
 from rowcast.doors.mqtt.delivery.sent import Sent, sent_of
-from rowcast.doors.mqtt.sessions.loss_accounts import owed_facts
+from rowcast.doors.mqtt.sessions.loss_accounts import gap_facts
 from rowcast.doors.mqtt.sessions.session import Session, Sessions
 from rowcast.doors.mqtt.sessions.session_loading import EXCLUSIVE, FILTER, IN, OUT, OWNER, SHARE
 from rowcast.doors.mqtt.sessions.wills import Wills, wanted
@@ -348,10 +348,10 @@ def _value_of(flight: Flight, sent: Sent) -> bytes:
         flight.sent_at,
         flight.retries,
         flight.released,
-        filter_of(sent.deal.group) if sent.deal is not None else "",
+        filter_of(sent.assignment.group) if sent.assignment is not None else "",
     ]
-    if sent.told:
-        return messagepack.encode_sound([*facts, sent.told])
+    if sent.payload:
+        return messagepack.encode_sound([*facts, sent.payload])
     return messagepack.encode_plain(facts)
 
 
@@ -364,6 +364,6 @@ def _facts_of(session: Session) -> bytes:
         "left": session.left_at,
         "user": session.user,
         "will": session.will_number,
-        "gaps": owed_facts(session) if session.client is None else {},
+        "gaps": gap_facts(session) if session.client is None else {},
     }
     return encode_sound(facts)

@@ -1,8 +1,8 @@
 """Shared subscriptions in MQTT: a session as a member of groups (MQTT 5, 4.8.2).
 
-What a group deals waits in ``given`` until the end of the turn, when it is sent. Who is dealt what,
-and what becomes of what is not completed, the group decides; here is only how much there is room
-for, and which flight a deal is.
+What a group assigns waits in ``assigned`` until the end of the turn, when it is sent. The group
+decides who is assigned what, and what becomes of what is not completed; here is only how much there
+is room for, and which flight an assignment is.
 """
 
 from collections import deque
@@ -38,7 +38,7 @@ class Sharing:
         "_short",
         "_stage",
         "_touch",
-        "given",
+        "assigned",
         "session",
         "shares",
         "table",
@@ -63,7 +63,7 @@ class Sharing:
         """The stage of hooks for its messages."""
         self.shares: dict[str, tuple[Share, SubscribedFilter]] = {}
         """Shares by the complete text of the filter."""
-        self.given: deque[Assignment] = deque()
+        self.assigned: deque[Assignment] = deque()
         """Assignments not sent yet."""
         self._flights: dict[Assignment, int] = {}
         """Packet identifiers of assignments in flight."""
@@ -81,9 +81,9 @@ class Sharing:
         client = session.client
         stopped = client is None or client.stopped or len(client.later) >= flush_events
         if client is not None and not stopped and not session.resend:  # MQTT-4.6.0-1
-            room = session.window.receive_maximum - len(session.window) - len(self.given)
+            room = session.window.receive_maximum - len(session.window) - len(self.assigned)
             client.blocked |= room <= 0  # an acknowledgement calls again
-            room = min(room, flush_events - len(self.given))
+            room = min(room, flush_events - len(self.assigned))
         self._short |= room <= 0
         return room
 
@@ -94,16 +94,16 @@ class Sharing:
             return True
         return visibility.takes(client.caller, event)
 
-    def give(self, deal: Assignment) -> None:
+    def assign(self, assignment: Assignment) -> None:
         """Queue an assignment; it is sent at the end of this turn."""
-        self.given.append(deal)
+        self.assigned.append(assignment)
         client = self.session.client
         if client is not None:
             client.ready()
 
-    def withdraw(self, deal: Assignment) -> None:
+    def withdraw(self, assignment: Assignment) -> None:
         """Drop a flight of an earlier connection, whose message another member got."""
-        packet_id = self._flights.pop(deal, None)
+        packet_id = self._flights.pop(assignment, None)
         if packet_id is not None:
             self.session.window.acknowledge(packet_id)
             if self.session.kept:
@@ -115,7 +115,7 @@ class Sharing:
     @property
     def groups(self) -> list[Group]:
         """The groups of its flights and of its shares, each once, in the order of their making."""
-        of_flights = (deal.group for deal in self._flights)
+        of_flights = (assignment.group for assignment in self._flights)
         of_shares = (self._group(share) for share, _ in self.shares.values())
         return list(dict.fromkeys((*of_flights, *of_shares)))
 
@@ -148,7 +148,7 @@ class Sharing:
         share, interest = self.shares.pop(text, (None, None))
         if share is not None:
             group = self._group(share)
-            self._ungive(group)
+            self._unassign(group)
             group.leave(self)
         return interest
 
@@ -164,12 +164,9 @@ class Sharing:
         if client is not None and client.caller is not None:
             self._stage = self._kernel.stage(client.caller)
 
-    def let(self, deal: Assignment) -> tuple[Event, SubscribedFilter] | None:
-        """Return the event and interest of an assignment; None if hooks withhold it.
-
-        (G8).
-        """
-        event, interest = deal.event, deal.interest
+    def deliverable(self, assignment: Assignment) -> tuple[Event, SubscribedFilter] | None:
+        """Return the event and interest of an assignment; None if hooks withhold it (G8)."""
+        event, interest = assignment.event, assignment.interest
         if event is None or interest is None:  # assignments have both
             return None
         if self._stage is None or not event.topic:
@@ -180,21 +177,21 @@ class Sharing:
 
     def rest(self) -> None:
         """Called when the connection closes and the session stays."""
-        self.given.clear()
+        self.assigned.clear()
         for group in self.groups:
             group.rest(self)
 
     def end(self) -> None:
         """Called when the session ends."""
-        self.given.clear()
+        self.assigned.clear()
         for group in self.groups:
             group.end(self)
         self.shares.clear()
         self._flights.clear()
 
-    def _ungive(self, group: Group) -> None:
+    def _unassign(self, group: Group) -> None:
         """Return unsent assignments to the group."""
-        self.given = deque(deal for deal in self.given if deal.group is not group)
+        self.assigned = deque(one for one in self.assigned if one.group is not group)
 
     def ready(self) -> None:
         """Notify groups of free capacity, if one waits for it: there may be thousands."""
@@ -205,16 +202,16 @@ class Sharing:
 
     # -- flights -----------------------------------------------------------------------------------
 
-    def sent(self, deal: Assignment, packet_id: int) -> None:
+    def sent(self, assignment: Assignment, packet_id: int) -> None:
         """Set the flight of an assignment."""
-        self._flights[deal] = packet_id
+        self._flights[assignment] = packet_id
 
     def done(self, sent: Sent) -> None:
         """Complete the assignment of a flight, with any reason code (MQTT-4.8.2-6)."""
-        deal, sent.deal = sent.deal, None
-        if deal is not None:
-            self._flights.pop(deal, None)
-            deal.group.done(deal)
+        assignment, sent.assignment = sent.assignment, None
+        if assignment is not None:
+            self._flights.pop(assignment, None)
+            assignment.group.done(assignment)
 
     # -- restarts ----------------------------------------------------------------------------------
 
@@ -234,5 +231,5 @@ class Sharing:
         for packet_id, text, flight in sent:
             if text in groups:  # otherwise it only completes its flights
                 group = groups[text]
-                flight.deal = group.hold(self, flight.seq, flight.qos)
-                self._flights[flight.deal] = packet_id
+                flight.assignment = group.hold(self, flight.seq, flight.qos)
+                self._flights[flight.assignment] = packet_id

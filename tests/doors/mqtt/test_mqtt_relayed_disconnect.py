@@ -6,7 +6,7 @@ import pytest
 from test_mqtt_relay import Door, connect
 
 from rowcast.core.limits import MQTT_CLOSE_SECONDS
-from rowcast.doors.mqtt.connections.farewell import CONNECT_BYTES_MAX
+from rowcast.doors.mqtt.connections.relayed_disconnect import CONNECT_BYTES_MAX
 from rowcast.mqtt.encode import encode
 from rowcast.mqtt.packet_bounds import PacketBounds
 from rowcast.mqtt.packets import Auth, Connack, Connect, Disconnect, Pingresp, Publish, Will

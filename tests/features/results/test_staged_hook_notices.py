@@ -11,7 +11,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE
 from rowcast.features.hooks.bounds import HookBounds
 from rowcast.features.hooks.hooks import Hooks
-from rowcast.features.results.telling import OWNER, Tellings
+from rowcast.features.results.hook_notices import OWNER, HookNotices
 from rowcast.store.sqlite import SqlStore
 
 MANY = {f"d{number:04}": "new" for number in range(2_500)}
@@ -41,12 +41,12 @@ class Told(World):
         hooks = Hooks(HookBounds(notices=20))
         hooks.on("publish", note_later if waits else note)
         super().__init__(Server(hooks=hooks, store=self.store), staged_min=1)
-        self.tellings = self.results.tellings
+        self.notices = self.results.notices
         self.failures = lambda: [one.figures.failures for one in hooks._attached]
 
     async def settle(self, count):
         """Let it be told until so many were heard of."""
-        task = asyncio.create_task(self.tellings.run())
+        task = asyncio.create_task(self.notices.run())
         while len(self.told) < count or self.facts():  # what is heard is noted
             await asyncio.sleep(0)
             assert not task.done()
@@ -93,13 +93,13 @@ async def test_g18_m5_a_restart_goes_on_to_tell_where_it_was(tmp_path):
 
     first.hear = hear
     await first.write(dogs(**MANY))
-    task = asyncio.create_task(first.tellings.run())
+    task = asyncio.create_task(first.notices.run())
     await stopped.wait()
     task.cancel()
     await asyncio.wait((task,))
     first.close()
     again = Told(tmp_path, waits=True)
-    again.tellings.restore(again.facts())
+    again.notices.restore(again.facts())
     await again.settle(1_500)
     assert len(first.told) == 1_500
     assert [topic for _, topic, _ in again.told] == [f"Dog/{key}" for key in list(MANY)[1_000:]]
@@ -130,7 +130,7 @@ async def test_m5_results_are_refused_while_listeners_are_far_behind(tmp_path):
     world = Told(tmp_path, waits=False)
     for number in range(16):
         await world.write(dogs(a=f"{number}", b=f"{number}"), cut=f"0badcafe:{number}")
-    with pytest.raises(Error, match="still to be told of 16 large results") as refused:
+    with pytest.raises(Error, match="yet to hear of 16 large results") as refused:
         await world.write(dogs(a="x", b="x"), cut="0badcafe:99")
     assert refused.value.code is Code.BUSY
     await world.settle(32)
@@ -142,8 +142,8 @@ async def test_m5_results_are_refused_while_listeners_are_far_behind(tmp_path):
 async def test_g18_m5_rows_that_cannot_be_read_are_told_later(tmp_path, monkeypatch, caplog):
     world = Told(tmp_path, waits=False)
     await world.write(dogs(**MANY))
-    world.tellings = Tellings(world.room.kernel, retry_seconds=0)
-    world.tellings.restore(world.facts())
+    world.notices = HookNotices(world.room.kernel, retry_seconds=0)
+    world.notices.restore(world.facts())
     read, reads = world.room.kernel.reader.read, itertools.count()
 
     async def refused_at_first(*arguments):

@@ -14,31 +14,31 @@ from rowcast.mqtt.reasons import PacketType
 
 CONNECT_BYTES_MAX: Final = 64 * 1024
 """The largest CONNECT that is kept until it is all there: with a token as its password, and a will.
-Who sends a larger one gets no farewell."""
+Who sends a larger one gets no DISCONNECT."""
 
 
-class Farewell:
+class RelayedDisconnect:
     """What one connection has shown of itself."""
 
-    __slots__ = ("_asked", "_hello", "_speaks_5", "bounds", "heard")
+    __slots__ = ("_asked", "_connection", "_speaks_5", "bounds", "connect_is_read")
 
     def __init__(self) -> None:
         self.bounds = PacketBounds()
         """Of the packets to the client."""
-        self.heard = False
+        self.connect_is_read = False
         """Whether its CONNECT is known, or was too large to be kept for that."""
-        self._hello: Connection | None = None
+        self._connection: Connection | None = None
         self._speaks_5 = False
         self._asked: dict[str, object] = {}
 
-    def hear(self, data: bytes) -> None:
+    def read_connect(self, data: bytes) -> None:
         """Take what the client sends, until its CONNECT is all there."""
-        if self._hello is None:
-            self._hello = Connection("server", CONNECT_BYTES_MAX)
-        packets = self._hello.receive(data)
+        if self._connection is None:
+            self._connection = Connection("server", CONNECT_BYTES_MAX)
+        packets = self._connection.receive(data)
         if not packets:
             return
-        self.heard, self._hello = True, None
+        self.connect_is_read, self._connection = True, None
         packet = packets[0]
         if isinstance(packet, Connect) and packet.version == MQTT_5:
             self._speaks_5, self._asked = True, packet.properties or {}

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from rowcast.core.callers import Caller, Grants
 from rowcast.core.errors import Code, Error
 from rowcast.core.events import Event
-from rowcast.core.result_limits import RESULT_TOLD_ROWS, RESULTS_UNTOLD_MAX
+from rowcast.core.result_limits import RESULT_NOTICE_ROWS, RESULTS_PENDING_NOTICES_MAX
 from rowcast.store.store import Change
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _NAMED: Final = ("user", "door", "client_id", "peer", "issuer")
 
 
 @dataclass(slots=True)
-class Untold:
+class PendingNotice:
     """The rows of one result of which hooks are still to be told: those after a number."""
 
     tables: tuple[str, ...]
@@ -60,7 +60,7 @@ class Untold:
         return Change(OWNER, self.name, json.dumps(kept, default=str).encode())
 
     @classmethod
-    def of(cls, name: str, value: bytes) -> "Untold":
+    def of(cls, name: str, value: bytes) -> "PendingNotice":
         """Return what a fact says."""
         kept = json.loads(value)
         caller = Caller(
@@ -73,58 +73,58 @@ class Untold:
         return cls(tuple(tables), kept["after"], int(name), caller)
 
 
-class Tellings:
+class HookNotices:
     """Tells the hooks of one kernel, one result after another."""
 
     def __init__(self, kernel: "Kernel", retry_seconds: float = RETRY_SECONDS) -> None:
         self._kernel = kernel
         self._retry_seconds = retry_seconds
-        self._untold: list[Untold] = []
+        self._pending: list[PendingNotice] = []
         self._woken = asyncio.Event()
 
     def restore(self, facts: Iterable[tuple[str, str, bytes]]) -> None:
         """Restore what an earlier run of the server has not told."""
-        found = [Untold.of(name, value) for _, name, value in facts]
-        self._untold = sorted(found, key=lambda item: item.last)
+        found = [PendingNotice.of(name, value) for _, name, value in facts]
+        self._pending = sorted(found, key=lambda item: item.last)
 
     def check(self) -> None:
         """Raise BUSY while listeners are far behind."""
-        if len(self._untold) >= RESULTS_UNTOLD_MAX:
+        if len(self._pending) >= RESULTS_PENDING_NOTICES_MAX:
             raise Error(
                 Code.BUSY,
-                f"hooks are still to be told of {RESULTS_UNTOLD_MAX} large results; try again when "
-                "they are done",
+                f"hooks have yet to hear of {RESULTS_PENDING_NOTICES_MAX} large results; try again "
+                "when they are done",
                 retry_after_seconds=10,
             )
 
-    def add(self, untold: Untold) -> None:
+    def add(self, pending: PendingNotice) -> None:
         """Tell of a result that all see, whose fact is stored."""
-        self._untold.append(untold)
+        self._pending.append(pending)
         self._woken.set()
 
     async def run(self) -> None:
         """Tell until cancelled."""
         while True:
             self._woken.clear()
-            while self._untold:
+            while self._pending:
                 try:
-                    await self._notify(self._untold[0])
+                    await self._notify(self._pending[0])
                 except Error as error:
                     log.warning("hooks are told of a large result later: %s", error.full)
                     await asyncio.sleep(self._retry_seconds)
                 else:
-                    del self._untold[0]
+                    del self._pending[0]
             await self._woken.wait()
 
-    async def _notify(self, untold: Untold) -> None:
+    async def _notify(self, pending: PendingNotice) -> None:
         kernel = self._kernel
         shapes = kernel.registry.shapes
-        sources = [shapes[name].table for name in untold.tables if name in shapes]
-        while untold.after < untold.last:
+        sources = [shapes[name].table for name in pending.tables if name in shapes]
+        while pending.after < pending.last:
             events: list[Event] = []
             if sources:
-                read = await kernel.reader.read(untold.after, RESULT_TOLD_ROWS, sources)
-                events = [event for event in read if event.seq <= untold.last]
-            await kernel.gate.tell(untold.caller, events)
-            untold.after = events[-1].seq if events else untold.last
-            kernel.committer.keep([untold.fact()])
+                read = await kernel.reader.read(pending.after, RESULT_NOTICE_ROWS, sources)
+                events = [event for event in read if event.seq <= pending.last]
+            await kernel.gate.notify(pending.caller, events)
+            pending.after = events[-1].seq if events else pending.last
+            kernel.committer.keep([pending.fact()])
