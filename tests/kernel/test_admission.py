@@ -1,5 +1,6 @@
 """Admission: is it of the table's types, is it logged, when does it end (A5, A6, D42)."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from build import ANN, DOG, LEASE, NOTE, NOW, TABLES, code_of
 from rowcast.bus.durable_filters import DurableFilters
 from rowcast.core.callers import ALL, Caller
-from rowcast.core.errors import Code
+from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, MESSAGE, PATCH, PUT, Event
 from rowcast.core.tables import Logs
 from rowcast.core.topics import TopicFilter
@@ -78,8 +79,27 @@ def test_what_is_not_admitted(item, expected):
     assert expected == code_of(admit, item)
 
 
-def test_a_resource_without_a_table_takes_only_what_it_overrides():
-    assert Code.NOT_ALLOWED == code_of(admit, event("echo/1"), resources=[("echo", Resource)])
+class Receiver(Resource):
+    async def publish(self, value):
+        """Take it."""
+
+
+@pytest.mark.parametrize(
+    ("resource", "item", "words"),
+    [
+        (
+            Resource,
+            event("echo/1"),
+            "does not accept PUT (in MQTT a retained message); it can only",
+        ),
+        (Receiver, event("echo/1"), "(in MQTT a retained message); it accepts messages (PUBLISH w"),
+        (Receiver, event("echo/1", DELETE, b""), "does not accept DELETE (in MQTT an empty retai"),
+    ],
+)
+def test_a_resource_without_a_table_takes_only_what_it_overrides(resource, item, words):
+    with pytest.raises(Error, match=re.escape(words)) as refused:
+        admit(item, resources=[("echo", resource)])
+    assert Code.NOT_ALLOWED == refused.value.code
 
 
 def test_a_hidden_table_is_not_there_for_that_door():

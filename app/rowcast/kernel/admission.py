@@ -14,7 +14,7 @@ from rowcast.core.errors import Code, Error
 from rowcast.core.events import DELETE, EXPIRY, PATCH, PUT, RETAINED, Event
 from rowcast.core.tables import Logs, Table
 from rowcast.kernel.steps import Steps
-from rowcast.routes.registry import VERB_OF_KIND, Route
+from rowcast.routes.registry import VERB_OF_KIND, Entry, Route
 from rowcast.rows.compiled_table import CompiledTable
 from rowcast.rows.topic_rows import View, read_only
 from rowcast.seams.write_detour import WriteDetour
@@ -23,6 +23,13 @@ from rowcast.writes.write import OPEN, Examination, Step, Write
 _ALL: Final = Logs.ALL
 _QOS1: Final = Logs.QOS1
 """Members of an enumeration cost a search of its class each time."""
+_WRITES: Final = {
+    "put": "PUT (in MQTT a retained message)",
+    "patch": "PATCH",
+    "delete": "DELETE (in MQTT an empty retained message)",
+    "publish": "messages (PUBLISH without retain, or POST with ?retain=false)",
+}
+"""The writes of each verb, as clients know them."""
 
 
 class Admission:
@@ -109,10 +116,7 @@ class Admission:
         """Admit what a resource class without a table writes at its own topics."""
         self.check_size(write.event)
         if route.entry is not None and not write.direct:
-            raise Error(
-                Code.NOT_ALLOWED,
-                f"the resource {route.entry.path!r} does not take {VERB_OF_KIND[write.event.kind]}",
-            )
+            raise _without_verb(route.entry, VERB_OF_KIND[write.event.kind])
         return self._admit_undeclared(write)
 
     def _admit_undeclared(self, write: Write) -> bool | None:
@@ -200,3 +204,12 @@ def _check_named(event: Event, shape: CompiledTable) -> None:
             f"the id {record_id!r} of {table.name} ends in '/', so its path would be that of the "
             "records below it; leave the slash at the end out",
         )
+
+
+def _without_verb(entry: Entry, verb: str) -> Error:
+    """Return the Error of a write whose verb a resource class without a table does not have."""
+    accepted = [_WRITES[name] for name in _WRITES if name in entry.overrides]
+    hint = f"it accepts {' and '.join(accepted)}" if accepted else "it can only be read"
+    return Error(
+        Code.NOT_ALLOWED, f"the resource {entry.path!r} does not accept {_WRITES[verb]}; {hint}"
+    )
