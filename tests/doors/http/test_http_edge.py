@@ -199,6 +199,10 @@ async def test_a_preflight(rest):
     assert answer.status == 204
     assert "PUT" in answer.headers["access-control-allow-methods"]
     assert answer.headers["access-control-allow-headers"] == "if-match"
+    del asked["access_control_request_headers"]
+    usual = await rest.options("/Dog/1", origin="https://app.example.org", **asked)
+    names = usual.headers["access-control-allow-headers"].split(", ")
+    assert {"if-match", "if-none-match", "if-unmodified-since"} <= set(names)
     refused = await rest.options("/Dog/1", origin="https://evil.test", **asked)
     assert refused.status == 403
 

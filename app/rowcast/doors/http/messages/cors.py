@@ -29,7 +29,7 @@ _EXPOSED: Final = (
     b"producer-expected-seq, producer-received-seq"
 )
 _DEFAULT_HEADERS: Final = (
-    b"accept, content-type, if-match, if-none-match, last-event-id, "
+    b"accept, content-type, if-match, if-none-match, if-unmodified-since, last-event-id, "
     b"idempotency-key, prefer, rowcast-low, rowcast-origin, rowcast-producer, rowcast-version, "
     b"stream-seq, stream-closed, stream-ttl, stream-expires-at, stream-forked-from, "
     b"stream-fork-offset, stream-fork-sub-offset, producer-id, producer-epoch, producer-seq"
