@@ -47,8 +47,9 @@ def chain(items: Sequence[Item], after: int, upto: int) -> list[Item]:
         if not fitting:
             raise Error(
                 Code.GONE,
-                f"there are no changes from {at + 1} on, of those up to {upto}; begin with a "
-                "newer snapshot",
+                f"there are no changes from {at + 1} on, of those up to {upto}: increments, which "
+                "rowcast export --changes makes after a snapshot, have them; begin with a snapshot "
+                "that has increments up to there",
             )
         found.append(fitting[-1])
         at = fitting[-1].seq
