@@ -55,13 +55,13 @@ class World:
     def __init__(self, server: Server, rows: int, pace: float) -> None:
         self.server = server
         self.pace = pace
-        self.shelf = SnapshotDirectory(server.folder / "data" / "snapshots")
+        self.snapshot_store = SnapshotDirectory(server.folder / "data" / "snapshots")
         self.rows = rows
         self.stopping = threading.Event()
         self.failures: list[BaseException] = []
         self.moved = 0
         self.reads = 0
-        self.stream = FileStream(self.shelf.directory, "Here")
+        self.stream = FileStream(self.snapshot_store.directory, "Here")
         self.streamed: list[tuple[int, str, int]] = []
 
     def ballast(self) -> None:
@@ -122,9 +122,9 @@ class World:
     def read(self) -> None:
         """Look at the newest snapshot, over and over: it is whole and of one cut."""
         while not self.stopping.wait(LOOK_SECONDS):
-            if self.shelf.newest() is None:
+            if self.snapshot_store.newest() is None:
                 continue
-            with self.shelf.pin("newest") as place:
+            with self.snapshot_store.pin("newest") as place:
                 check(place, self.rows)
             self.reads += 1
 
@@ -149,17 +149,17 @@ def prove(world: World) -> int:
 
     Changes begin behind the snapshot that was the newest then.
     """
-    items = Catalogue(world.shelf.directory).items()
+    items = Catalogue(world.snapshot_store.directory).items()
     begin = min(item.from_seq for item in items if item.is_page) - 1
-    *names, last = [name for name in world.shelf.names() if int(name[:18]) >= begin]
+    *names, last = [name for name in world.snapshot_store.names() if int(name[:18]) >= begin]
     for first in names:
-        assert differences(world.shelf.directory, items, first, last) == {}, (first, last)
+        assert differences(world.snapshot_store.directory, items, first, last) == {}, (first, last)
     return len(names)
 
 
 def follow(world: World) -> None:
     """Check that a stream over files, begun anew, has every move once since the first increment."""
-    world.stream = FileStream(world.shelf.directory, "Here", world.stream.seen)
+    world.stream = FileStream(world.snapshot_store.directory, "Here", world.stream.seen)
     for rows in world.stream.poll():
         found = [(row["_seq"], row["id"], row["n"]) for row in rows]
         assert found == sorted(found)
@@ -209,15 +209,15 @@ def run(
                 began = time.monotonic()
                 if export(folder, after, "--keep", 3):
                     took = min(took, time.monotonic() - began)  # the first one may be slow
-                    place = world.shelf.place("newest")
+                    place = world.snapshot_store.place("newest")
                     amounts.append(check(place, rows))
                     assert amounts[-1] >= amounts[-2], amounts
-                    assert len(world.shelf.names()) <= 5, world.shelf.names()
-                    left = [item.name for item in world.shelf.directory.glob(".making*")]
+                    assert len(world.snapshot_store.names()) <= 5, world.snapshot_store.names()
+                    left = [item.name for item in world.snapshot_store.directory.glob(".making*")]
                     assert left == [], left
                 else:
                     killed += 1
-                    check(world.shelf.place("newest"), rows)
+                    check(world.snapshot_store.place("newest"), rows)
                 after = rng.uniform(0.1, 1.1) * took if rng.random() < kills / exports else None
                 changes = export(folder, after, "--changes")
                 follow(world)
@@ -230,12 +230,12 @@ def run(
                     f"{cut_short} killed, {proved} snapshots proved"
                 )
                 assert not world.failures, world.failures
-        for name in world.shelf.names():
-            verify(world.shelf.place(name))
+        for name in world.snapshot_store.names():
+            verify(world.snapshot_store.place(name))
         assert export(folder, None)
         assert export(folder, None, "--changes")
         assert prove(world) > 0
-        compact(world.shelf.directory, everything=True)
+        compact(world.snapshot_store.directory, everything=True)
         follow(world)
         assert world.streamed
     return killed, world.reads

@@ -46,11 +46,11 @@ def test_what_an_earlier_version_left_open_is_closed_at_the_start(tmp_path):
     with Server(tmp_path) as server:
         server.request("PUT", "/Dog/1", json={"name": "Rex"})
     data = tmp_path / "data"
-    shelf = data / "snapshots"
+    snapshots = data / "snapshots"
     assert 0 == rowcast("export", "--data", data, "--schema", server.schema_file).returncode
     for path in (*data.iterdir(), data):
         path.chmod(0o755 if path.is_dir() else 0o644)
     with Server(tmp_path) as server:
         assert {str(data): "0o755"} == readable(data)
-        for path in (data / "rowcast.db", shelf):
+        for path in (data / "rowcast.db", snapshots):
             assert f"{path} could be read by others" in server.log

@@ -31,7 +31,7 @@ def test_a_worker_that_hangs_is_ended_and_started_again(tmp_path):
 
 def test_a_server_that_was_paused_ends_no_worker(tmp_path):
     """Its clock went on meanwhile, and so did the workers."""
-    with Served(tmp_path, **{"workers.heartbeat_timeout_seconds": 2}) as server:
+    with Served(tmp_path, **{"workers.heartbeat_timeout_seconds": 4}) as server:
         pids, log = [row["pid"] for row in server.rows], server.log
         os.kill(server.running.pid, signal.SIGSTOP)
         with server.client() as client:  # ten seconds, until it is refused

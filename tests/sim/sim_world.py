@@ -431,7 +431,8 @@ def _surroundings(world):
     moments = world.fork("goodbyes").randrange
     with (
         patch.dict(HANDLERS, {Disconnect: hear_goodbye}),
-        patch("rowcast.doors.mqtt.connections.goodbye.randbelow", moments),  # its length counts
+        # Its length counts.
+        patch("rowcast.doors.mqtt.connections.server_disconnect.randbelow", moments),
     ):
         try:
             yield

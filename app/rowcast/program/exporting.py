@@ -10,21 +10,21 @@ from typing import Final, cast
 from rowcast.core.errors import Code, Error
 from rowcast.core.places import is_object_store
 from rowcast.features.snapshots.jobs import Order
-from rowcast.features.snapshots.shelf import Shelf
 from rowcast.features.snapshots.snapshot_directory import SnapshotDirectory
+from rowcast.features.snapshots.snapshot_store import SnapshotStore
 from rowcast.program.config import Config
 from rowcast.program.settings.snapshots import SnapshotSettings, seconds_of
 from rowcast.store.private import replace_file
 
-_SHELVES: Final = "rowcast_lake.snapshots.shelves"
+_STORES: Final = "rowcast_lake.snapshots.snapshot_stores"
 """What knows object stores: a program beside the server, loaded where a setting names one."""
 
 _ACCESS_LIST: Final = "export-access.json"
 """Of exports for roles: settings, in YAML as JSON is, which name users, so nobody else reads it."""
 
 
-def shelf_of(place: str) -> Shelf:
-    """Return the shelf of a directory or URL; raises UNSUPPORTED without the library."""
+def snapshot_store_of(place: str) -> SnapshotStore:
+    """Return the snapshot store of a directory or URL; raises UNSUPPORTED without the library."""
     if not is_object_store(place):
         return SnapshotDirectory(Path(place))
     if find_spec("pyarrow") is None:
@@ -33,7 +33,7 @@ def shelf_of(place: str) -> Shelf:
             f"snapshots.location: {place} needs pyarrow, which is not installed: "
             "pip install 'rowcast[parquet]'",
         )
-    return cast("Shelf", import_module(_SHELVES).served_shelf(place))
+    return cast("SnapshotStore", import_module(_STORES).served_snapshot_store(place))
 
 
 def orders_due(settings: SnapshotSettings) -> dict[Order, float]:
@@ -46,8 +46,8 @@ def orders_due(settings: SnapshotSettings) -> dict[Order, float]:
     return {order: seconds_of(period) for order, period in due.items() if period}
 
 
-def audience_shelves(config: Config) -> dict[str, Shelf]:
-    """Return the shelf of each role that has exports of its own; raises CONFLICT.
+def audience_stores(config: Config) -> dict[str, SnapshotStore]:
+    """Return the snapshot store of each role that has exports of its own; raises CONFLICT.
 
     Nobody who may read one of them may read the data directory, or the snapshots of all.
     """
@@ -63,7 +63,7 @@ def audience_shelves(config: Config) -> dict[str, Shelf]:
                 f"snapshots.audiences: {place}, of the role {role}, is not apart from the data "
                 f"directory {data}; name a directory outside of it, which the role may read",
             )
-        found[role] = shelf_of(place)
+        found[role] = snapshot_store_of(place)
     return found
 
 

@@ -110,11 +110,11 @@ def _retention(it: Parts) -> Feature:
 
 def _snapshots(it: Parts) -> Feature:
     settings = it.config.snapshots
-    shelf = exporting.shelf_of(settings.place(it.config.data))
+    snapshots = exporting.snapshot_store_of(settings.place(it.config.data))
     due = exporting.orders_due(settings)
-    roles = exporting.audience_shelves(it.config)
+    roles = exporting.audience_stores(it.config)
     command = partial(exporting.export_command, it.config)
-    return SnapshotExports(shelf, command, due, roles)
+    return SnapshotExports(snapshots, command, due, roles)
 
 
 def _results(it: Parts) -> Feature:

@@ -98,7 +98,7 @@ def export(
     need_pyarrow()
     from rowcast_lake.snapshots.export import Order  # noqa: PLC0415
     from rowcast_lake.snapshots.export import export as make  # noqa: PLC0415
-    from rowcast_lake.snapshots.shelves import shelf_of  # noqa: PLC0415
+    from rowcast_lake.snapshots.snapshot_stores import snapshot_store_of  # noqa: PLC0415
 
     os.nice(SNAPSHOT_NICENESS)
     members = members_of(chosen, audience, out)
@@ -122,7 +122,9 @@ def export(
     made = make(order, teller)
     keep_seconds = seconds_of(chosen.snapshots.keep_for)
     if keep or keep_seconds:
-        shelf_of(order.directory).keep(keep, time.time() - keep_seconds if keep_seconds else 0)
+        snapshot_store_of(order.directory).keep(
+            keep, time.time() - keep_seconds if keep_seconds else 0
+        )
     _print_made(made, as_json=json_lines)
 
 
@@ -193,7 +195,7 @@ def _complain(text: str) -> None:
 
 
 def _directory(chosen: Config, out: str | None) -> "Directory":
-    from rowcast_lake.snapshots.shelves import directory_of  # noqa: PLC0415
+    from rowcast_lake.snapshots.snapshot_stores import directory_of  # noqa: PLC0415
 
     if out is not None and not is_object_store(out):
         check_local(out, "--out")
@@ -226,17 +228,19 @@ def list_snapshots(
     """
     need_pyarrow()
     from rowcast_lake.snapshots.manifest import read_manifest  # noqa: PLC0415
-    from rowcast_lake.snapshots.shelves import shelf_of  # noqa: PLC0415
+    from rowcast_lake.snapshots.snapshot_stores import snapshot_store_of  # noqa: PLC0415
 
-    shelf = shelf_of(_existing(config, data, out))
-    newest, damaged = shelf.newest(), list[str]()
-    for name in shelf.names():
+    snapshot_store = snapshot_store_of(_existing(config, data, out))
+    newest, damaged = snapshot_store.newest(), list[str]()
+    for name in snapshot_store.names():
         try:
-            found = read_manifest(shelf.directory / name)
+            found = read_manifest(snapshot_store.directory / name)
         except Error as error:
             damaged.append(f"{name}: {error.full}")
             continue
-        _print_listed(shelf.directory / name, found, newest=name == newest, as_json=as_json)
+        _print_listed(
+            snapshot_store.directory / name, found, newest=name == newest, as_json=as_json
+        )
     if newest is None:
         _complain(NONE_YET)
     if damaged:
@@ -286,15 +290,15 @@ def verify(
     Example: rowcast snapshots verify newest
     """
     need_pyarrow()
-    from rowcast_lake.snapshots.shelves import shelf_of  # noqa: PLC0415
+    from rowcast_lake.snapshots.snapshot_stores import snapshot_store_of  # noqa: PLC0415
     from rowcast_lake.snapshots.verify import verify as check  # noqa: PLC0415
 
-    shelf = shelf_of(_existing(config, data, out))
-    found_names = names or shelf.names()
+    snapshot_store = snapshot_store_of(_existing(config, data, out))
+    found_names = names or snapshot_store.names()
     if not found_names:
         _complain(NONE_YET)
     for name in found_names:
-        with shelf.pin(name) as place:
+        with snapshot_store.pin(name) as place:
             found = check(place)
         count = f"{found.rows:,} rows of {len(found.tables)} tables"
         print(f"{place.name} is whole: {count}, cut {found.cut}")
@@ -312,9 +316,9 @@ def remove(
     Example: rowcast snapshots remove 000000000000001042
     """
     need_pyarrow()
-    from rowcast_lake.snapshots.shelves import shelf_of  # noqa: PLC0415
+    from rowcast_lake.snapshots.snapshot_stores import snapshot_store_of  # noqa: PLC0415
 
-    shelf_of(_existing(config, data, out)).remove(name)
+    snapshot_store_of(_existing(config, data, out)).remove(name)
 
 
 @snapshots.command()
@@ -331,10 +335,10 @@ def prove(
     """
     need_pyarrow()
     from rowcast_lake.snapshots.fold import differences  # noqa: PLC0415
-    from rowcast_lake.snapshots.shelves import catalogue_of, shelf_of  # noqa: PLC0415
+    from rowcast_lake.snapshots.snapshot_stores import catalogue_of, snapshot_store_of  # noqa: PLC0415
 
     directory = _existing(config, data, out)
-    places = [shelf_of(directory).place(name).name for name in (first, last)]
+    places = [snapshot_store_of(directory).place(name).name for name in (first, last)]
     if places[0] == places[1]:
         print(
             f"there is nothing to prove: {places[0]} is compared with itself; make a later "
@@ -367,10 +371,10 @@ def digest(
     Example: rowcast snapshots digest newest --url http://127.0.0.1:9936
     """
     need_pyarrow()
-    from rowcast_lake.snapshots.shelves import shelf_of  # noqa: PLC0415
+    from rowcast_lake.snapshots.snapshot_stores import snapshot_store_of  # noqa: PLC0415
 
-    shelf = shelf_of(_existing(config, data, out))
-    with shelf.pin(name) as place:
+    snapshot_store = snapshot_store_of(_existing(config, data, out))
+    with snapshot_store.pin(name) as place:
         digests(place, config, data, schema, url or [], table or [])
 
 

@@ -21,8 +21,8 @@ import pyarrow as pa
 from rowcast.core.errors import Code, Error
 from rowcast.core.tables import Table
 from rowcast.features.snapshots.catalogue import Item
-from rowcast.features.snapshots.shelf import Making
 from rowcast.features.snapshots.snapshot_directory import CHANGES
+from rowcast.features.snapshots.snapshot_store import Making
 from rowcast.journal.log_replay import replay_log
 from rowcast.schema import parse_schema
 from rowcast.store.private import make_directory
@@ -40,7 +40,7 @@ from rowcast_lake.snapshots.export import Order, Progress, check_audience, role_
 from rowcast_lake.snapshots.files import TableFiles
 from rowcast_lake.snapshots.manifest import FILE_NAME, Manifest, TableFacts, columns_of, time_text
 from rowcast_lake.snapshots.shapes import Batch
-from rowcast_lake.snapshots.shelves import catalogue_of, shelf_of
+from rowcast_lake.snapshots.snapshot_stores import catalogue_of, snapshot_store_of
 from rowcast_lake.stores.object_paths import Directory
 
 _SEQ: Final = "_seq"
@@ -66,10 +66,10 @@ def export_changes(order: Order, progress: Progress | None = None) -> Page | Non
     Raises NOT_FOUND without any snapshot, GONE when the log no longer has the next events.
     """
     tables = parse_schema(order.schema, order.schema_name).tables
-    shelf = shelf_of(order.directory)
-    check_audience(shelf, order.audience)
+    snapshot_store = snapshot_store_of(order.directory)
+    check_audience(snapshot_store, order.audience)
     replay_log(file_of(order.database), tables)
-    with open_read_transaction(order.database) as cut, shelf.making() as making:
+    with open_read_transaction(order.database) as cut, snapshot_store.making() as making:
         for table in tables:
             cut.declared(table)  # check that the data matches the schema
         log = cut.log(tables)

@@ -26,14 +26,14 @@ from rowcast.core.export_limits import (
 )
 from rowcast.core.snapshot_limits import SNAPSHOT_FREE_BYTES_MIN
 from rowcast.features.snapshots.catalogue import MANIFEST, Item
-from rowcast.features.snapshots.shelf import Making
 from rowcast.features.snapshots.snapshot_directory import MERGED
+from rowcast.features.snapshots.snapshot_store import Making
 from rowcast_lake.columns.joining import joined_schema, shaped
 from rowcast_lake.snapshots.changes import Page, page_name, publish, write_table
 from rowcast_lake.snapshots.manifest import FORMAT, Manifest
 from rowcast_lake.snapshots.reading import opened
 from rowcast_lake.snapshots.shapes import Batch
-from rowcast_lake.snapshots.shelves import catalogue_of, shelf_of
+from rowcast_lake.snapshots.snapshot_stores import catalogue_of, snapshot_store_of
 from rowcast_lake.stores.object_paths import Directory
 
 log = logging.getLogger("rowcast_lake.snapshots")
@@ -57,12 +57,12 @@ def compact(
     Pages that cannot be merged stay as they are, and ``warn`` receives the reason: no exported
     event is lost.
     """
-    catalogue, shelf = catalogue_of(directory), shelf_of(directory)
+    catalogue, snapshots = catalogue_of(directory), snapshot_store_of(directory)
     made: list[Page] = []
     apart = set[str]()
     while pages := _due(widest(catalogue.items()), apart, 0 if everything else together):
         try:
-            with shelf.making() as making:
+            with snapshots.making() as making:
                 made.append(_merge(making, directory, pages))
         except (Error, pa.ArrowException, OSError) as error:
             apart.update(page.name for page in pages)

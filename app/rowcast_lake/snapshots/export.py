@@ -22,8 +22,8 @@ from rowcast.core.snapshot_limits import SNAPSHOT_FREE_BYTES_MIN, SNAPSHOT_SHARE
 from rowcast.core.suggestions import did_you_mean
 from rowcast.core.tables import Table
 from rowcast.features.rights.access_list import AccessList
-from rowcast.features.snapshots.shelf import Shelf
 from rowcast.features.snapshots.snapshot_directory import name_of
+from rowcast.features.snapshots.snapshot_store import SnapshotStore
 from rowcast.journal.log_replay import replay_log
 from rowcast.schema import parse_schema
 from rowcast.store.read_transaction import ReadTransaction, open_read_transaction
@@ -45,7 +45,7 @@ from rowcast_lake.snapshots.partitions import BOUNDS, PartBounds, PartedFiles
 from rowcast_lake.snapshots.role_view import RoleView
 from rowcast_lake.snapshots.second_reader import SecondReader, worth_starting
 from rowcast_lake.snapshots.shapes import Batch
-from rowcast_lake.snapshots.shelves import shelf_of
+from rowcast_lake.snapshots.snapshot_stores import snapshot_store_of
 from rowcast_lake.snapshots.system_writer import system_sheets
 from rowcast_lake.snapshots.table_writer import TableSheet, TableWriter
 from rowcast_lake.snapshots.topic_sheets import MessageSheet, RetainedSheet
@@ -98,16 +98,16 @@ class Snapshot:
 def export(order: Order, progress: Progress | None = None) -> Snapshot:
     """Write a snapshot, or return the newest if nothing has changed since."""
     tables = parse_schema(order.schema, order.schema_name).tables
-    shelf = shelf_of(order.directory)
-    check_audience(shelf, order.audience)
+    snapshots = snapshot_store_of(order.directory)
+    check_audience(snapshots, order.audience)
     replay_log(file_of(order.database), tables)
     with ExitStack() as reading:
         cut = reading.enter_context(open_read_transaction(order.database))
         sheets = _sheets(order, tables, cut)
-        with shelf.making() as making:
+        with snapshots.making() as making:
             catalogs = _catalogs(order)
-            catalogs.catch_up(shelf.names())
-            there = _same(shelf, cut, order, sheets)
+            catalogs.catch_up(snapshots.names())
+            there = _same(snapshots, cut, order, sheets)
             if there is not None:
                 return there
             read = _alone
@@ -122,8 +122,8 @@ def export(order: Order, progress: Progress | None = None) -> Snapshot:
             facts = {each.name: _write(files(each), read(cut, each), each, note) for each in sheets}
             manifest = _manifest(order, cut, sheets, facts, catalogs)
             making.write(FILE_NAME, manifest.text)
-            whole = not order.tables or _has_all(shelf, facts)
-            place = making.publish(cut.seq, newest=whole and _is_newest(shelf, cut))
+            whole = not order.tables or _has_all(snapshots, facts)
+            place = making.publish(cut.seq, newest=whole and _is_newest(snapshots, cut))
             catalogs.catch_up([place.name])
             return Snapshot(place, manifest, new=True)
 
@@ -156,21 +156,21 @@ def _second_reader(order: Order) -> SecondReader:
     return SecondReader(file_of(order.database), order.schema, rows_min=order.shared_rows_min)
 
 
-def check_audience(shelf: Shelf, audience: str) -> None:
+def check_audience(snapshots: SnapshotStore, audience: str) -> None:
     """Refuse to write beside files that are for others; raises CONFLICT.
 
     Who may read a directory may read all of it.
     """
-    for name in (*shelf.names()[-1:], *shelf.pages()[-1:]):
+    for name in (*snapshots.names()[-1:], *snapshots.pages()[-1:]):
         try:
-            known = read_manifest(shelf.directory / name).audience or ""
+            known = read_manifest(snapshots.directory / name).audience or ""
         except Error:
             continue
         if known != audience:
             theirs = f"for the role {known}" if known else "of everything"
             raise Error(
                 Code.CONFLICT,
-                f"{shelf.directory} has exports {theirs} ({name}); name another directory with "
+                f"{snapshots.directory} has exports {theirs} ({name}); name another directory with "
                 f"--out for those {f'for the role {audience}' if audience else 'of everything'}, "
                 "so that who may read some of the files may read all of them",
             )
@@ -235,38 +235,38 @@ def _catalogs(order: Order) -> Catalogs:
     return Catalogs(order.directory, () if order.audience else order.catalogs)
 
 
-def _has_all(shelf: Shelf, tables: Collection[str]) -> bool:
+def _has_all(snapshots: SnapshotStore, tables: Collection[str]) -> bool:
     """Whether ``tables`` include all of the newest snapshot, so that its readers miss none."""
-    newest = shelf.newest()
+    newest = snapshots.newest()
     if newest is None:
         return True
     try:
-        return set(read_manifest(shelf.directory / newest).tables) <= set(tables)
+        return set(read_manifest(snapshots.directory / newest).tables) <= set(tables)
     except Error:
         return True
 
 
-def _is_newest(shelf: Shelf, cut: ReadTransaction) -> bool:
+def _is_newest(snapshots: SnapshotStore, cut: ReadTransaction) -> bool:
     """Whether no later cut of this log is the newest; that of a log before a restore is older."""
-    newest = shelf.newest()
+    newest = snapshots.newest()
     if newest is None:
         return True
     try:
-        known = read_manifest(shelf.directory / newest)
+        known = read_manifest(snapshots.directory / newest)
     except Error:
         return True
     return known.epoch != cut.epoch or known.seq <= cut.seq
 
 
 def _same(
-    shelf: Shelf, cut: ReadTransaction, order: Order, sheets: Sequence[TableWriter]
+    snapshots: SnapshotStore, cut: ReadTransaction, order: Order, sheets: Sequence[TableWriter]
 ) -> Snapshot | None:
     """Return the newest snapshot if it has this cut, schema and tables."""
-    newest = shelf.newest()
+    newest = snapshots.newest()
     if newest is None:
         return None
     with suppress(Error):
-        manifest = read_manifest(shelf.directory / newest)
+        manifest = read_manifest(snapshots.directory / newest)
         same_moment = (manifest.epoch, manifest.seq) == (cut.epoch, cut.seq)
         names = {sheet.name for sheet in sheets}
         same_sight = (manifest.audience or "") == order.audience
@@ -274,7 +274,7 @@ def _same(
         same_schema = same_schema and manifest.format == FORMAT
         same_schema = same_schema and set(order.catalogs) <= set(manifest.catalog)
         if same_moment and same_sight and same_schema and names == set(manifest.tables):
-            return Snapshot(shelf.directory / newest, manifest, new=False)
+            return Snapshot(snapshots.directory / newest, manifest, new=False)
     return None
 
 

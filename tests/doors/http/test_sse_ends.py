@@ -356,7 +356,7 @@ async def test_a_stream_that_begins_while_the_server_stops_ends_at_once(doors):
 @pytest.mark.parametrize("door", ["sse", "ws"])
 async def test_streams_that_come_together_are_opened_one_in_a_turn(doors, door):
     """C26: a crowd that opens streams does not stop others meanwhile."""
-    doors.edge.openings = turns = OneByOne()
+    doors.edge.stream_turns = turns = OneByOne()
     open_one = {"sse": doors.sse, "ws": doors.ws}[door]
 
     async def read(until):

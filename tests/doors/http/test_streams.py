@@ -9,7 +9,7 @@ from rowcast.codecs import CBOR, JSON, MSGPACK
 from rowcast.core.clock import version_of
 from rowcast.core.errors import Code, Error
 from rowcast.core.topics import TopicFilter
-from rowcast.doors.http.streams.openings import accepted, request_of
+from rowcast.doors.http.streams.stream_parameters import accepted, request_of
 from rowcast.subscriptions.start_position import StartPosition, start_position
 
 CURSOR = "0badcafe:7"

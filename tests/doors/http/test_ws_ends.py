@@ -208,7 +208,7 @@ async def test_a_thousand_connects_and_aborts_leave_nothing(doors):
 async def test_a_client_that_leaves_while_its_streams_are_opened_leaves_nothing(doors):
     """C26."""
     before = doors.counts
-    doors.edge.openings = turns = OneByOne()
+    doors.edge.stream_turns = turns = OneByOne()
     _reader, writer = await asyncio.open_connection("127.0.0.1", doors.port)
     writer.write(handshake("/Dog/"))
     await doors.until(lambda: turns.waiting)

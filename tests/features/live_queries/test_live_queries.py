@@ -20,7 +20,7 @@ from rowcast.core.events import DELETE, PUT, Event
 from rowcast.core.query_topics import named_filter, query_filter
 from rowcast.core.tables import Attribute, Table, Type
 from rowcast.core.topics import TopicFilter
-from rowcast.doors.http.streams.beginnings import begin
+from rowcast.doors.http.streams.stream_start import begin
 from rowcast.features.live_queries.live_queries import LiveQueries
 from rowcast.features.undeclared_topics.topic_tables import TopicSettings
 from rowcast.kernel.reauthorization import stay

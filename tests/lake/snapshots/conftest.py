@@ -5,7 +5,7 @@ import uuid
 import pytest
 
 from object_store import BUCKET, object_store
-from rowcast_lake.snapshots.shelves import directory_of
+from rowcast_lake.snapshots.snapshot_stores import directory_of
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from serving import application, until
 EXPORTER = """
 import json, os, pathlib, sys
 sys.path.insert(0, {folder!r})
-from shelves import put_snapshot
+from made_up_snapshots import put_snapshot
 changes = {changes}
 {before}
 print(json.dumps(dict(rows=1, of=2, table="Dog")), flush=True)
@@ -21,7 +21,7 @@ put_snapshot(pathlib.Path({root!r}), {seq})
 
 
 class Exporting:
-    """A server, its shelf, and what its exporter does."""
+    """A server, its snapshot store, and what its exporter does."""
 
     def __init__(self, root, folder, monkeypatch):
         self.root = root

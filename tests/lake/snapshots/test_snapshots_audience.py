@@ -14,7 +14,7 @@ from rowcast_lake.snapshots.changes import export_changes
 from rowcast_lake.snapshots.compaction import compact
 from rowcast_lake.snapshots.export import Order, export
 from rowcast_lake.snapshots.fold import differences
-from rowcast_lake.snapshots.shelves import catalogue_of
+from rowcast_lake.snapshots.snapshot_stores import catalogue_of
 from rowcast_lake.snapshots.verify import verify
 
 SCHEMA = """

@@ -14,7 +14,7 @@ import pytest
 from exported import Exported
 from object_store import BUCKET, object_store
 from rowcast_lake.snapshots.export import Order, export
-from rowcast_lake.snapshots.shelves import directory_of
+from rowcast_lake.snapshots.snapshot_stores import directory_of
 
 SCHEMA = "type Dog @table @export { id: ID! @primaryKey, name: String }"
 CONNECTIONS_MAX = 25

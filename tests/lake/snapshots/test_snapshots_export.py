@@ -259,11 +259,11 @@ def test_nothing_new_makes_nothing_new(world):
 
 def test_a_part_is_the_newest_only_among_parts(world):
     """S3: who reads the newest snapshot finds the tables that it had."""
-    shelf = SnapshotDirectory(world.directory)
+    snapshots = SnapshotDirectory(world.directory)
     for number, tables in enumerate((("Dog",), ("Dog", "Free"), ("Dog",), ()), 1):
         world.put("Dog", str(number), REX)
         world.export(*tables)
-        assert shelf.newest() == f"{(1, 2, 2, 4)[number - 1]:018d}"
+        assert snapshots.newest() == f"{(1, 2, 2, 4)[number - 1]:018d}"
 
 
 def test_a_restored_log_has_the_newest_snapshot_although_its_numbers_are_less(world, tmp_path):
@@ -273,29 +273,29 @@ def test_a_restored_log_has_the_newest_snapshot_although_its_numbers_are_less(wo
         world.export()
     (tmp_path / "restored").mkdir()
     other = Exported(tmp_path / "restored")
-    other.directory, shelf = world.directory, SnapshotDirectory(world.directory)
-    before = shelf.names()
+    other.directory, snapshots = world.directory, SnapshotDirectory(world.directory)
+    before = snapshots.names()
     other.put("Dog", "0", REX)
     made = other.export().place.name
-    assert (before[0] + "-1", made) == (made, shelf.newest())
+    assert (before[0] + "-1", made) == (made, snapshots.newest())
     other.put("Dog", "1", REX)
     again = other.export().place.name
-    assert [*before[2:], *before[:1], made] == shelf.keep(2)
-    assert (again, [before[1], again]) == (shelf.newest(), shelf.names())
+    assert [*before[2:], *before[:1], made] == snapshots.keep(2)
+    assert (again, [before[1], again]) == (snapshots.newest(), snapshots.names())
     other.close()
 
 
 def test_snapshots_grow_old(world):
     """S12: retention by age leaves the newest, however old it is."""
-    shelf, names = SnapshotDirectory(world.directory), []
+    snapshots, names = SnapshotDirectory(world.directory), []
     for number in range(3):
         world.put("Dog", str(number), REX)
         place = world.export().place
         names.append(place.name)
         os.utime(place, (number * 100, number * 100))
-    assert shelf.keep(0, 100) == names[:1]
-    assert shelf.keep(0, 1_000) == names[1:2]
-    assert (shelf.names(), shelf.newest()) == (names[2:], names[2])
+    assert snapshots.keep(0, 100) == names[:1]
+    assert snapshots.keep(0, 1_000) == names[1:2]
+    assert (snapshots.names(), snapshots.newest()) == (names[2:], names[2])
 
 
 def test_what_is_not_there_is_told(world):
@@ -316,8 +316,8 @@ def test_what_is_not_there_is_told(world):
 
 def test_one_at_a_time_and_the_dead_are_swept(world):
     """S3: the lock tells who is alive; what a dead export left is removed by the next."""
-    shelf = SnapshotDirectory(world.directory)
-    with shelf.making() as making, pytest.raises(Error) as caught:
+    snapshots = SnapshotDirectory(world.directory)
+    with snapshots.making() as making, pytest.raises(Error) as caught:
         assert making.place.is_dir()
         world.export()
     assert caught.value.code is Code.BUSY
@@ -345,10 +345,10 @@ def test_the_newest_are_kept_and_those_being_read(world):
     for number in range(5):
         world.put("Dog", str(number), REX)
         names.append(world.export().place.name)
-    shelf = SnapshotDirectory(world.directory)
-    with shelf.pin(names[1]) as place:
-        assert shelf.keep(2) == [names[0], names[2]]
+    snapshots = SnapshotDirectory(world.directory)
+    with snapshots.pin(names[1]) as place:
+        assert snapshots.keep(2) == [names[0], names[2]]
         assert (place / "Dog" / "part-00000.parquet").is_file()
-    assert shelf.keep(2) == [names[1]]
-    shelf.remove("newest")
-    assert (shelf.names(), shelf.newest()) == ([names[3]], names[3])
+    assert snapshots.keep(2) == [names[1]]
+    snapshots.remove("newest")
+    assert (snapshots.names(), snapshots.newest()) == ([names[3]], names[3])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from exporting import Exporting
-from shelves import EPOCH, name_of, put_snapshot
+from made_up_snapshots import EPOCH, name_of, put_snapshot
 
 from rowcast.core.export_limits import EXPORT_JOBS_WAITING_MAX
 from rowcast.features.snapshots.jobs import Order, without_places

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from exporting import Exporting
-from shelves import name_of, put_snapshot
+from made_up_snapshots import name_of, put_snapshot
 from websockets.asyncio.client import connect
 
 from rowcast.core.callers import ALL, Caller, Grants

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from exporting import Exporting
-from shelves import name_of, put_snapshot
+from made_up_snapshots import name_of, put_snapshot
 
 from exported import Exported
 from rowcast.auth.users import User
@@ -17,7 +17,7 @@ from rowcast.core.callers import Grants
 from rowcast.core.errors import Code, Error
 from rowcast.features.snapshots.jobs import Order
 from rowcast.program.config import load_config
-from rowcast.program.exporting import audience_shelves, export_command, orders_due
+from rowcast.program.exporting import audience_stores, export_command, orders_due
 from serving import until
 
 SCHEMA = """
@@ -176,5 +176,5 @@ def test_the_data_directory_is_no_place_for_a_role(tmp_path, place):
     """S18: nor what contains it."""
     given = {"data": tmp_path / "data", "snapshots.audiences": {"clerk": str(tmp_path / place)}}
     with pytest.raises(Error, match="is not apart from the data directory") as said:
-        audience_shelves(load_config(None, {}, given))
+        audience_stores(load_config(None, {}, given))
     assert said.value.code is Code.CONFLICT

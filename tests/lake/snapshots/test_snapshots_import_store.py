@@ -17,7 +17,7 @@ from rowcast.schema import parse_schema
 from rowcast_lake.commands.importing import import_table
 from rowcast_lake.snapshots.export import Order, export
 from rowcast_lake.snapshots.importing import Importer, files_of
-from rowcast_lake.snapshots.shelves import directory_of
+from rowcast_lake.snapshots.snapshot_stores import directory_of
 
 SCHEMA = "type Dog @table @export { id: ID @primaryKey, name: String }"
 DOG = parse_schema(SCHEMA).tables[0]

@@ -26,8 +26,8 @@ from rowcast_lake.snapshots.changes import export_changes
 from rowcast_lake.snapshots.compaction import compact, forget
 from rowcast_lake.snapshots.export import Order, export
 from rowcast_lake.snapshots.fold import differences
-from rowcast_lake.snapshots.object_shelf import ObjectShelf
-from rowcast_lake.snapshots.shelves import catalogue_of, directory_of, shelf_of
+from rowcast_lake.snapshots.object_snapshot_store import ObjectSnapshotStore
+from rowcast_lake.snapshots.snapshot_stores import catalogue_of, directory_of, snapshot_store_of
 from rowcast_lake.snapshots.verify import verify
 from rowcast_lake.stores.object_paths import ObjectPath
 from serving import application, until
@@ -58,8 +58,11 @@ def test_a_snapshot_is_the_same_as_on_a_disk(world, store):
                for made in (here, there)]  # fmt: skip
     assert digests[0] == digests[1]
     assert verify(there.place).rows == 1
-    shelf = shelf_of(store)
-    assert (shelf.names(), shelf.newest()) == ([there.place.name], there.place.name)
+    snapshots = snapshot_store_of(store)
+    assert (snapshots.names(), snapshots.newest()) == (
+        [there.place.name],
+        there.place.name,
+    )
     again = export(order(world, store))
     assert (again.new, again.place) == (False, there.place)
     assert ds.dataset(f"{there.place.key}/Dog", filesystem=store.files).count_rows() == 1
@@ -105,12 +108,12 @@ def test_a_cut_leaves_what_was_there(world, store, monkeypatch, step):
             monkeypatch.setattr(ObjectPath, step, real)
             break
         monkeypatch.setattr(ObjectPath, step, real)
-        shelf = shelf_of(store)
-        for name in shelf.names():
-            verify(shelf.place(name))
-        assert shelf.newest() == first or verify(shelf.place("newest")).rows == 2
+        snapshots = snapshot_store_of(store)
+        for name in snapshots.names():
+            verify(snapshots.place(name))
+        assert snapshots.newest() == first or verify(snapshots.place("newest")).rows == 2
     assert fails_at > 2
-    assert verify(shelf_of(store).place("newest")).rows == 2
+    assert verify(snapshot_store_of(store).place("newest")).rows == 2
 
 
 KILLED = """
@@ -118,7 +121,7 @@ import itertools, os, signal, sys
 from pathlib import Path
 from rowcast_lake.snapshots.export import Order, export
 from rowcast_lake.stores.object_paths import ObjectPath
-from rowcast_lake.snapshots.shelves import directory_of
+from rowcast_lake.snapshots.snapshot_stores import directory_of
 real, calls = ObjectPath.{step}, itertools.count()
 def killed(path, *rest):
     if next(calls) == {at}:
@@ -140,13 +143,13 @@ def test_a_killed_export_is_not_there(world, store, step, at):
                          place=str(store), schema=world.schema)  # fmt: skip
     done = subprocess.run([sys.executable, "-c", text], env=os.environ, check=False)
     assert done.returncode == -9
-    shelf = shelf_of(store)
-    assert shelf.newest() == first
-    left = {key.partition("/")[0] for key in keys(store)} - {*shelf.names(), "newest"}
+    snapshots = snapshot_store_of(store)
+    assert snapshots.newest() == first
+    left = {key.partition("/")[0] for key in keys(store)} - {*snapshots.names(), "newest"}
     whole = export(order(world, store))
     assert verify(whole.place).rows == 2
-    assert shelf_of(store).newest() == whole.place.name
-    later = ObjectShelf(store, lambda: 4e9)
+    assert snapshot_store_of(store).newest() == whole.place.name
+    later = ObjectSnapshotStore(store, lambda: 4e9)
     with later.making():
         pass
     assert left.isdisjoint(key.partition("/")[0] for key in keys(store))
@@ -155,11 +158,14 @@ def test_a_killed_export_is_not_there(world, store, step, at):
 
 def test_who_comes_second_gives_way(world, store, monkeypatch):
     """S3: of two that begin in one place at once; what the first writes is left alone."""
-    shelf = ObjectShelf(store)
-    with shelf.making() as one:
+    snapshots = ObjectSnapshotStore(store)
+    with snapshots.making() as one:
         one.aim("000000000000000007")
-        monkeypatch.setattr(ObjectShelf, "free_name", lambda _self, seq: f"{seq:018d}")
-        with shelf.making() as two, pytest.raises(Error, match="another export is at work in s3:"):
+        monkeypatch.setattr(ObjectSnapshotStore, "free_name", lambda _self, seq: f"{seq:018d}")
+        with (
+            snapshots.making() as two,
+            pytest.raises(Error, match="another export is at work in s3:"),
+        ):
             two.aim("000000000000000007")
         assert len([key for key in keys(store) if ".making" in key]) == 1
     assert keys(store) == []
@@ -173,22 +179,22 @@ def test_retention_leaves_what_is_read(world, store):
         world.put("Dog", "1", {"name": f"Rex {number}"})
         names.append(export(order(world, store)).place.name)
     now = [1_000.0]
-    shelf = ObjectShelf(store, lambda: now[0])
-    held = shelf.hold(names[0])
-    with shelf.pin(names[1]) as place:
+    snapshots = ObjectSnapshotStore(store, lambda: now[0])
+    held = snapshots.hold(names[0])
+    with snapshots.pin(names[1]) as place:
         assert place.name == names[1]
-        assert shelf.keep(1) == [names[2]]
-    assert shelf.keep(1) == [names[1]]
+        assert snapshots.keep(1) == [names[2]]
+    assert snapshots.keep(1) == [names[1]]
     now[0] += SNAPSHOT_PINNED_SECONDS + 1
-    assert shelf.keep(1) == [names[0]]
+    assert snapshots.keep(1) == [names[0]]
     held.close()
-    assert shelf.keep(0, since_seconds=4e9) == []
-    assert (shelf.names(), shelf.newest()) == ([names[3]], names[3])
+    assert snapshots.keep(0, since_seconds=4e9) == []
+    assert (snapshots.names(), snapshots.newest()) == ([names[3]], names[3])
     assert {key.partition("/")[0] for key in keys(store)} == {names[3], "newest"}
     with pytest.raises(Error, match=r"is not in s3://.* any more"):
-        shelf.hold(names[0])
-    shelf.remove("newest")
-    assert (shelf.names(), shelf.newest(), keys(store)) == ([], None, [])
+        snapshots.hold(names[0])
+    snapshots.remove("newest")
+    assert (snapshots.names(), snapshots.newest(), keys(store)) == ([], None, [])
 
 
 @pytest.mark.slow
@@ -214,18 +220,18 @@ def test_changes_are_written_proved_merged_and_forgotten(world, store):
     page = export_changes(order(world, store))
     assert page.manifest.from_seq == item.seq + 1
     assert forget(store, 0) == [item.name]
-    assert shelf_of(store).pages() == [f"changes/{page.place.name}"]
+    assert snapshot_store_of(store).pages() == [f"changes/{page.place.name}"]
 
 
 def test_a_sweep_leaves_what_may_still_be_written(world, store):
     """S3: only what is older than any export may run."""
     (store / "000000000000000005" / "Dog" / "part-00000.parquet").write_bytes(b"a part")
     (store / "other" / "file").write_bytes(b"somebody's")
-    shelf = ObjectShelf(store)
-    assert shelf.names() == []
-    with shelf.making():
+    snapshots = ObjectSnapshotStore(store)
+    assert snapshots.names() == []
+    with snapshots.making():
         assert "000000000000000005/Dog/part-00000.parquet" in keys(store)
-    with ObjectShelf(store, lambda: 4e9 + EXPORT_SECONDS_MAX).making():
+    with ObjectSnapshotStore(store, lambda: 4e9 + EXPORT_SECONDS_MAX).making():
         assert keys(store) == ["other/file"]
 
 
@@ -242,9 +248,9 @@ def test_a_sweep_looks_at_what_an_export_wrote_for_delta(store, monkeypatch):
     monkeypatch.setattr(ObjectPath, "listed", old_but_in_delta)
     for folder in (store / name / "Dog", store / "delta" / "Dog" / name):
         (folder / "part-00000.parquet").write_bytes(b"a part")
-    with ObjectShelf(store).making():
+    with ObjectSnapshotStore(store).making():
         assert len(keys(store)) == 2
-    with ObjectShelf(store, lambda: 4e9 + EXPORT_SECONDS_MAX).making():
+    with ObjectSnapshotStore(store, lambda: 4e9 + EXPORT_SECONDS_MAX).making():
         assert keys(store) == []
 
 
@@ -305,7 +311,7 @@ def test_the_commands_take_a_url(world, store, monkeypatch):
     assert (row["snapshot"], row["newest"]) == ("000000000000000001", True)
     assert "is whole: 1 rows" in run("snapshots", "verify")
     run("snapshots", "remove", "newest")
-    assert shelf_of(store).names() == []
+    assert snapshot_store_of(store).names() == []
 
 
 def test_a_place_is_set_once():
@@ -341,6 +347,6 @@ async def test_a_server_makes_and_serves_them(tmp_path, store):
                 await client.get(f"/$SYS/snapshots/newest/{path}")
             ).content
             assert (await client.get("/$SYS/snapshots/newest")).json()["pinned"]
-            assert not shelf_of(store).free(row["id"])
+            assert not snapshot_store_of(store).free(row["id"])
             assert 204 == (await client.delete(f"/$SYS/snapshots/{row['id']}")).status_code
-    assert shelf_of(store).names() == []
+    assert snapshot_store_of(store).names() == []

@@ -83,7 +83,7 @@ class HttpDoor(Door):
         self.closing = asyncio.Event()
         """Set when the server stops; closes streams."""
         self.flusher = Flusher()
-        self.openings = LoopTurns(rests_max=0)
+        self.stream_turns = LoopTurns(rests_max=0)
         """Streams are opened one in each turn of the loop: many may come in one moment."""
         self.watch = Watch(
             self.closing,

@@ -17,9 +17,9 @@ from rowcast.core.limits import (
 )
 from rowcast.core.topics import TopicFilter
 from rowcast.doors.mqtt.client import Client
-from rowcast.doors.mqtt.connections.goodbye import all_gone, goodbye
 from rowcast.doors.mqtt.connections.guard import LoginThrottle
 from rowcast.doors.mqtt.connections.rejections import Refused, Rejections
+from rowcast.doors.mqtt.connections.server_disconnect import all_gone, disconnect_reason
 from rowcast.doors.mqtt.connections.timer_wheel import TimerWheel
 from rowcast.doors.mqtt.connections.traffic import Tally
 from rowcast.doors.mqtt.connections.transport import Transport
@@ -361,7 +361,7 @@ class Broker:
         self._emptied.clear()
         self._watch_expiry()
         for client in list(self.clients):
-            client.disconnect(*goodbye(self.settings.server_reference))
+            client.disconnect(*disconnect_reason(self.settings.server_reference))
         for session in self.sessions:
             wills.disarm(session)
             if session.away is not None and session.away.missed:

@@ -14,8 +14,8 @@ from typing import IO, Any, Final, cast
 from rowcast.core.errors import Code, Error
 from rowcast.core.export_limits import SNAPSHOT_MANIFEST_BYTES_MAX
 from rowcast.core.snapshot_paths import leads_out, plain_path
-from rowcast.features.snapshots.shelf import Folder, Held, Shelf
 from rowcast.features.snapshots.snapshot_directory import PAGES, SnapshotDirectory
+from rowcast.features.snapshots.snapshot_store import Folder, Held, SnapshotStore
 
 MANIFEST: Final = "manifest.json"
 
@@ -58,11 +58,11 @@ class Item:
 
 
 class Catalogue:
-    """What is on a shelf, by default in a directory of a disk, which need not be there."""
+    """What is in a snapshot store, by default in a directory of a disk, which need not be there."""
 
-    def __init__(self, directory: Folder, shelf: Shelf | None = None) -> None:
+    def __init__(self, directory: Folder, snapshots: SnapshotStore | None = None) -> None:
         self.directory = directory
-        self._shelf = shelf or SnapshotDirectory(cast("Path", directory))
+        self._snapshot_store = snapshots or SnapshotDirectory(cast("Path", directory))
         self._known: dict[str, Item] = {}
 
     def items(self) -> list[Item]:
@@ -74,12 +74,12 @@ class Catalogue:
         return list(found.values())
 
     def _names(self) -> Iterator[str]:
-        yield from self._shelf.pages()
-        yield from self._shelf.names()
+        yield from self._snapshot_store.pages()
+        yield from self._snapshot_store.names()
 
     def newest(self) -> str:
         """Return the name of the newest snapshot; empty when there is none."""
-        return self._shelf.newest() or ""
+        return self._snapshot_store.newest() or ""
 
     def _read(self, name: str) -> Item:
         try:
@@ -126,18 +126,18 @@ class Catalogue:
 
     def pin(self, item: Item) -> Held:
         """Hold a snapshot or increment until what is returned is closed; raises NOT_FOUND."""
-        return self._shelf.hold(item.name)
+        return self._snapshot_store.hold(item.name)
 
     def free(self, item: Item) -> bool:
         """Whether nobody holds a snapshot or increment."""
-        return self._shelf.free(item.name)
+        return self._snapshot_store.free(item.name)
 
     def remove(self, item: Item) -> None:
         """Remove a snapshot or increment: first its name, so that no reader sees a part of it."""
         if item.is_page:
-            self._shelf.remove_page(item.name)
+            self._snapshot_store.remove_page(item.name)
         else:
-            self._shelf.remove(item.name)
+            self._snapshot_store.remove(item.name)
 
 
 def _checked(item: Item) -> Item:

@@ -25,8 +25,8 @@ from rowcast.core.snapshot_paths import DELTA
 from rowcast.features.snapshots.catalogue import MANIFEST, Catalogue, Item
 from rowcast.features.snapshots.jobs import FAILED, RUNNING, Job, Order, carry_out
 from rowcast.features.snapshots.rows import PATH, snapshot_rows
-from rowcast.features.snapshots.shelf import Held, Shelf
 from rowcast.features.snapshots.snapshot_directory import NEWEST, SnapshotDirectory, keep_private
+from rowcast.features.snapshots.snapshot_store import Held, SnapshotStore
 from rowcast.rows.download import Download
 
 if TYPE_CHECKING:
@@ -49,21 +49,21 @@ class Exports:
     """The snapshots of one server.
 
     ``command`` gives the process that carries out an order, and may write files. ``every`` says
-    after how many seconds which order is due again. ``audiences`` has the shelf of each role that
-    has one.
+    after how many seconds which order is due again. ``audiences`` has the snapshot
+    store of each role that has one.
     """
 
     def __init__(
         self,
         kernel: "Kernel",
-        shelf: Shelf,
+        snapshots: SnapshotStore,
         command: Callable[[Order], Sequence[str]],
         every: Mapping[Order, float],
         now: Callable[[], float] = time.time,
-        audiences: Mapping[str, Shelf] | None = None,
+        audiences: Mapping[str, SnapshotStore] | None = None,
     ) -> None:
-        self._shelf = shelf
-        self.catalogue = Catalogue(shelf.directory, shelf)
+        self._snapshot_store = snapshots
+        self.catalogue = Catalogue(snapshots.directory, snapshots)
         self.audiences = _catalogues(audiences or {})
         self.jobs: dict[str, Job] = {}
         self.items: dict[str, Item] = {}
@@ -86,8 +86,8 @@ class Exports:
 
     async def start(self) -> None:
         """Begin to look and to do what is due."""
-        if isinstance(self._shelf, SnapshotDirectory):
-            await asyncio.to_thread(keep_private, self._shelf.directory)
+        if isinstance(self._snapshot_store, SnapshotDirectory):
+            await asyncio.to_thread(keep_private, self._snapshot_store.directory)
         await self.look()
         self._watch = asyncio.create_task(self._watching())
 
@@ -271,5 +271,7 @@ def _seconds(text: str) -> float:
         return 0.0
 
 
-def _catalogues(audiences: Mapping[str, Shelf]) -> dict[str, Catalogue]:
-    return {role: Catalogue(shelf.directory, shelf) for role, shelf in audiences.items()}
+def _catalogues(audiences: Mapping[str, SnapshotStore]) -> dict[str, Catalogue]:
+    return {
+        role: Catalogue(snapshots.directory, snapshots) for role, snapshots in audiences.items()
+    }

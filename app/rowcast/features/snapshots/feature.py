@@ -4,22 +4,22 @@ from collections.abc import Callable, Mapping, Sequence
 
 from rowcast.features.snapshots.exports import Exports
 from rowcast.features.snapshots.jobs import Order
-from rowcast.features.snapshots.shelf import Shelf
+from rowcast.features.snapshots.snapshot_store import SnapshotStore
 from rowcast.kernel.feature import Feature
 from rowcast.kernel.kernel import Kernel
 
 
 class SnapshotExports(Feature):
-    """The snapshots on a shelf; arguments are those of ``Exports``."""
+    """The snapshots in a snapshot store; arguments are those of ``Exports``."""
 
     def __init__(
         self,
-        shelf: Shelf,
+        snapshots: SnapshotStore,
         command: Callable[[Order], Sequence[str]],
         every: Mapping[Order, float],
-        audiences: Mapping[str, Shelf],
+        audiences: Mapping[str, SnapshotStore],
     ) -> None:
-        self._shelf = shelf
+        self._snapshot_store = snapshots
         self._command = command
         self._every = every
         self._audiences = audiences
@@ -27,7 +27,7 @@ class SnapshotExports(Feature):
     def install(self, kernel: Kernel) -> None:
         """Make the exports; nothing is looked at yet."""
         due = (self._command, self._every)
-        self.exports = Exports(kernel, self._shelf, *due, kernel.now, self._audiences)
+        self.exports = Exports(kernel, self._snapshot_store, *due, kernel.now, self._audiences)
 
     async def start(self) -> None:
         """Look at what is there, show it, and begin what is due."""

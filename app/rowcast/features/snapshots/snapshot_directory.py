@@ -1,4 +1,4 @@
-"""The shelf: the directory where snapshots stand, and how one comes to stand there.
+"""The snapshot store: the directory where snapshots stand, and how one comes to stand there.
 
     newest -> 000000000000001042      only ever a complete one; replaced in one step
     000000000000001042/               a snapshot, named by its cut; never changed
@@ -276,7 +276,7 @@ class SnapshotDirectory:
 
 
 def keep_private(directory: Path) -> None:
-    """Let its owner alone read a shelf of before; what is no shelf is not ours to change."""
+    """Let only its owner read an existing snapshot directory; leave other directories alone."""
     if (directory / _LOCK).exists():
         tighten([directory])
 
@@ -284,8 +284,8 @@ def keep_private(directory: Path) -> None:
 class Making:
     """A directory under construction."""
 
-    def __init__(self, shelf: SnapshotDirectory, place: Path) -> None:
-        self._shelf = shelf
+    def __init__(self, snapshots: SnapshotDirectory, place: Path) -> None:
+        self._snapshot_store = snapshots
         self.place = place
 
     def aim(self, name: str) -> None:
@@ -301,13 +301,13 @@ class Making:
 
     def publish(self, seq: int, *, newest: bool = True) -> Path:
         """Let it be seen, as the snapshot of a cut, and as the newest one."""
-        shelf = self._shelf
-        there = shelf.names()
+        snapshots = self._snapshot_store
+        there = snapshots.names()
         name = next(free for again in range(1000) if (free := name_of(seq, again)) not in there)
-        self.settle(shelf.directory / name)
+        self.settle(snapshots.directory / name)
         if newest:
-            shelf.point(name)
-        return shelf.directory / name
+            snapshots.point(name)
+        return snapshots.directory / name
 
     def settle(self, target: Path) -> None:
         """Flush every directory of it, and give it its name, in one step."""

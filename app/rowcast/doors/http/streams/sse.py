@@ -24,7 +24,6 @@ from rowcast.doors.http.door import HttpDoor
 from rowcast.doors.http.messages.asgi import Message, Receive, Scope, Send, headers_of, text_of
 from rowcast.doors.http.messages.problems import as_error, usual_status
 from rowcast.doors.http.messages.replies import send_problem
-from rowcast.doors.http.streams.beginnings import Beginning, begin, interests_of, resource_at
 from rowcast.doors.http.streams.blocks import (
     headers_for,
     notice_block,
@@ -36,7 +35,8 @@ from rowcast.doors.http.streams.channels import EventChannel, Gone
 from rowcast.doors.http.streams.custom_events import serve_resource
 from rowcast.doors.http.streams.deltas import Deltas
 from rowcast.doors.http.streams.frames import Frames, Once
-from rowcast.doors.http.streams.openings import Request, accepted, request_of
+from rowcast.doors.http.streams.stream_parameters import Request, accepted, request_of
+from rowcast.doors.http.streams.stream_start import StreamStart, begin, interests_of, resource_at
 from rowcast.doors.http.streams.stream_writer import StreamWriter
 from rowcast.doors.http.uvicorn_fastpath import cut, event_channel_of, leave_word
 from rowcast.kernel.reauthorization import stay
@@ -53,7 +53,7 @@ def _request(edge: HttpDoor, scope: Scope, last_event_id: str | None) -> Request
 
 async def serve(edge: HttpDoor, scope: Scope, receive: Receive, send: Send) -> None:
     """Answer a request for an event stream."""
-    await edge.openings.take()
+    await edge.stream_turns.take()
     headers, caller = headers_of(scope), edge.caller(scope, "sse")
     hooks, stream = edge.kernel.hooks, EventStream(edge, scope["path"], send)
     hooks.connection(caller)
@@ -68,10 +68,10 @@ async def serve(edge: HttpDoor, scope: Scope, receive: Receive, send: Send) -> N
             with present(hooks, caller):
                 await serve_resource(edge, resource, frames, scope, receive, send)
             return
-        beginning = await begin(
+        start = await begin(
             edge.kernel, stream.subscription, interests_of(request), request.start, caller
         )
-        if beginning.replay is not None and beginning.replay.over:
+        if start.replay is not None and start.replay.over:
             await stream.send_nothing()
             return
     except Error as error:
@@ -81,7 +81,7 @@ async def serve(edge: HttpDoor, scope: Scope, receive: Receive, send: Send) -> N
         return
     with present(hooks, caller):
         run = stream.run if scope["method"] == "GET" else stream.respond_head
-        await run(receive, beginning, frames)
+        await run(receive, start, frames)
 
 
 @contextlib.contextmanager
@@ -129,20 +129,20 @@ class EventStream:
         await self._send({"type": "http.response.start", "status": 204, "headers": []})
         await self._send({"type": "http.response.body", "body": b""})
 
-    async def respond_head(self, _receive: Receive, beginning: Beginning, frames: Frames) -> None:
+    async def respond_head(self, _receive: Receive, start: StreamStart, frames: Frames) -> None:
         """Respond with the headers alone: to HEAD, as ``run`` would begin."""
         self._edge.kernel.close(self.subscription)
-        await self._send(self._start(beginning, frames))
+        await self._send(self._start(start, frames))
         await self._send({"type": "http.response.body", "body": b""})
 
-    async def run(self, receive: Receive, beginning: Beginning, frames: Frames) -> None:
+    async def run(self, receive: Receive, start: StreamStart, frames: Frames) -> None:
         """Send until the reader disconnects or the server stops."""
         edge = self._edge
         self._task = asyncio.current_task()
         listener = asyncio.get_running_loop().create_task(self._listen(receive))
         edge.watch.add(self)
         try:
-            await self._send_all(beginning, frames)
+            await self._send_all(start, frames)
         except Gone:
             self._gone = True
         except asyncio.CancelledError:
@@ -155,20 +155,20 @@ class EventStream:
         if not self._gone:
             await self._send({"type": "http.response.body", "body": b""})
 
-    def _start(self, beginning: Beginning, frames: Frames) -> Message:
+    def _start(self, start: StreamStart, frames: Frames) -> Message:
         """Return the head of the answer."""
-        cursor = self._edge.kernel.cursor(beginning.position)
+        cursor = self._edge.kernel.cursor(start.position)
         place = [
             (b"rowcast-position", cursor.encode()),
-            (b"rowcast-resumed", b"true" if beginning.resumed else b"false"),
+            (b"rowcast-resumed", b"true" if start.resumed else b"false"),
         ]
-        if beginning.replay is not None:
+        if start.replay is not None:
             place.append((b"rowcast-replay", b"true"))
         headers = headers_for(frames.media_type, place)
         return {"type": "http.response.start", "status": 200, "headers": headers}
 
-    async def _send_all(self, beginning: Beginning, frames: Frames) -> None:
-        await self._send(self._start(beginning, frames))
+    async def _send_all(self, start: StreamStart, frames: Frames) -> None:
+        await self._send(self._start(start, frames))
         channel = self._channel = event_channel_of(self._send)
         name = f"{channel.name} block {frames.name}"
         self._frame = Once(name, lambda event: channel.pack(frames.block(event)))

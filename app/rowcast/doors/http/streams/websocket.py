@@ -24,21 +24,21 @@ from rowcast.core.topics import TopicFilter
 from rowcast.doors.http.door import HttpDoor
 from rowcast.doors.http.messages.asgi import Receive, Scope, Send, headers_of, path_of, text_of
 from rowcast.doors.http.messages.problems import as_error, usual_status
-from rowcast.doors.http.streams.beginnings import (
-    Beginning,
+from rowcast.doors.http.streams.channels import Gone, SocketChannel
+from rowcast.doors.http.streams.custom_socket import ResourceSocket
+from rowcast.doors.http.streams.deltas import Deltas
+from rowcast.doors.http.streams.frames import Frames, Once
+from rowcast.doors.http.streams.replay_words import ReplayWords
+from rowcast.doors.http.streams.socket_connection import NORMAL, RESTART, Connection, close_status
+from rowcast.doors.http.streams.stream_parameters import FORMATS, Request, request_of
+from rowcast.doors.http.streams.stream_start import (
+    StreamStart,
     begin,
     begin_another,
     interests_of,
     resource_at,
     streams_itself,
 )
-from rowcast.doors.http.streams.channels import Gone, SocketChannel
-from rowcast.doors.http.streams.custom_socket import ResourceSocket
-from rowcast.doors.http.streams.deltas import Deltas
-from rowcast.doors.http.streams.frames import Frames, Once
-from rowcast.doors.http.streams.openings import FORMATS, Request, request_of
-from rowcast.doors.http.streams.replay_words import ReplayWords
-from rowcast.doors.http.streams.socket_connection import NORMAL, RESTART, Connection, close_status
 from rowcast.doors.http.streams.stream_writer import StreamWriter
 from rowcast.doors.http.streams.ws_protocol import obey
 from rowcast.doors.http.uvicorn_fastpath import socket_channel_of
@@ -57,7 +57,7 @@ _OWN: Final = (OWN_STREAM,)
 async def serve(edge: HttpDoor, scope: Scope, receive: Receive, send: Send) -> None:
     """Serve one WebSocket; errors are sent after the handshake, where browsers can read them."""
     await receive()  # websocket.connect
-    await edge.openings.take()
+    await edge.stream_turns.take()
     caller = edge.caller(scope, "ws")
     hooks = edge.kernel.hooks
     protocol, media_type = _spoken(scope)
@@ -72,10 +72,10 @@ async def serve(edge: HttpDoor, scope: Scope, receive: Receive, send: Send) -> N
         socket = Socket(edge, scope, caller, media_type, request)
         headers = []
         if request.filters and resource is None:
-            beginning = await socket.open(request)
+            start = await socket.open(request)
             headers = [
-                (b"rowcast-position", edge.kernel.cursor(beginning.position).encode()),
-                (b"rowcast-resumed", b"true" if beginning.resumed else b"false"),
+                (b"rowcast-position", edge.kernel.cursor(start.position).encode()),
+                (b"rowcast-resumed", b"true" if start.resumed else b"false"),
             ]
     except Error as error:
         if socket is not None:
@@ -325,7 +325,7 @@ class Socket(Connection):
 
     # -- subscriptions ---------------------------------------------------------------------------
 
-    async def open(self, request: Request) -> Beginning:
+    async def open(self, request: Request) -> StreamStart:
         """Start the URL's stream."""
         interests = interests_of(request)
         for interest in interests:
@@ -336,7 +336,7 @@ class Socket(Connection):
 
     async def subscribe(
         self, text: str, start: StartPosition, *, commits: bool = False, conflate: float = 0.0
-    ) -> tuple[int, Beginning]:
+    ) -> tuple[int, StreamStart]:
         """Start another stream; return its number."""
         topics = TopicFilter(text)
         interests = self.subscription.interests
@@ -358,15 +358,13 @@ class Socket(Connection):
         interest = SubscribedFilter(
             topics, identifiers=(number,), commits=commits, conflate=conflate
         )
-        beginning = await begin_another(
-            self.kernel, self.subscription, interest, start, self.caller
-        )
+        begun = await begin_another(self.kernel, self.subscription, interest, start, self.caller)
         self._last_number = number
         self._filters[number] = interest.topics
         self._asked.add(interest.topics.text)
-        return number, beginning
+        return number, begun
 
-    async def replay(self, words: ReplayWords, topic: str) -> tuple[int, Beginning]:
+    async def replay(self, words: ReplayWords, topic: str) -> tuple[int, StreamStart]:
         """Start a replay; return its number."""
         return await self.subscribe(words.of(topic, str(self._last_number + 1)), StartPosition())
 

@@ -205,7 +205,7 @@ async def _subscribe(socket: "Socket", fields: Fields) -> Fields | None:
         raise Error(Code.INVALID, "commits is true or false")
     pace = asked_interval(fields.pop("conflate", None))
     start = start_position(fields, socket.kernel.now())
-    number, beginning = await socket.subscribe(
+    number, begun = await socket.subscribe(
         _filter(socket, fields), start, commits=commits, conflate=pace
     )
     # sent in the turn in which the stream starts, before its events
@@ -213,8 +213,8 @@ async def _subscribe(socket: "Socket", fields: Fields) -> Fields | None:
         {
             "ack": fields.get("id"),
             "subscription": number,
-            "resumed": beginning.resumed,
-            "cursor": socket.kernel.cursor(beginning.position),
+            "resumed": begun.resumed,
+            "cursor": socket.kernel.cursor(begun.position),
         }
     )
     return None

@@ -28,9 +28,9 @@ async def replay(socket: "Socket", fields: Fields) -> None:
     if not isinstance(topic, str):
         raise Error(Code.INVALID, f"topic is text, not {type(topic).__name__}")
     socket.check_served(topic)
-    number, beginning = await socket.replay(replay_words(fields), topic)
+    number, start = await socket.replay(replay_words(fields), topic)
     # sent in the turn in which the replay starts, before its events
-    cursor = socket.kernel.cursor(beginning.position)
+    cursor = socket.kernel.cursor(start.position)
     socket.say({"ack": fields.get("id"), "replay": number, "cursor": cursor})
 
 

@@ -5,8 +5,8 @@ subscriptions and answers are those of the other node. So a client may connect a
 session is wherever its client connects next. While no node numbers, a client that has sent
 something waits for a while, and is then refused with Server unavailable.
 
-When this node stops, its clients are told as those of a server are (``goodbye.py``): between two
-packets of the other node, and only those whose CONNECT and CONNACK have passed.
+When this node stops, its clients get DISCONNECT as those of a server do (``server_disconnect.py``):
+between two packets of the other node, and only if their CONNECT and CONNACK have passed.
 """
 
 import asyncio
@@ -15,10 +15,10 @@ from typing import Final
 
 from rowcast.core.errors import Error
 from rowcast.core.limits import MQTT_CLOSE_SECONDS
-from rowcast.doors.mqtt.connections.goodbye import all_gone
 from rowcast.doors.mqtt.connections.guard import LoginThrottle, Refusal
 from rowcast.doors.mqtt.connections.rejections import Refused, Rejections
 from rowcast.doors.mqtt.connections.relayed_disconnect import RelayedDisconnect
+from rowcast.doors.mqtt.connections.server_disconnect import all_gone
 from rowcast.doors.mqtt.connections.transport import Receiver, Transport, certificate_of
 from rowcast.mqtt.reasons import Reason
 from rowcast.net.relay import MQTT, Client, ServerSide, certificate_der

@@ -6,7 +6,7 @@ largest packet that it takes, and where the packets of the other node end.
 
 from typing import Final
 
-from rowcast.doors.mqtt.connections.goodbye import goodbye_bytes
+from rowcast.doors.mqtt.connections.server_disconnect import disconnect_bytes
 from rowcast.mqtt.connection import Connection
 from rowcast.mqtt.packet_bounds import PacketBounds
 from rowcast.mqtt.packets import MQTT_5, Connect
@@ -55,4 +55,4 @@ class RelayedDisconnect:
         most = self._asked.get("maximum_packet_size", 0)
         problems = self._asked.get("request_problem_information", 1) == 1
         bytes_max = most if isinstance(most, int) else 0
-        return goodbye_bytes(server_reference, bytes_max, problems=problems)
+        return disconnect_bytes(server_reference, bytes_max, problems=problems)

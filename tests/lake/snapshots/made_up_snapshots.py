@@ -1,4 +1,4 @@
-"""A shelf of snapshots as an export would leave it, with made-up files."""
+"""Snapshots as an export would leave them, with made-up files."""
 
 import json
 
@@ -10,7 +10,7 @@ def name_of(seq):
 
 
 def put_snapshot(root, seq, payload=b"0123456789", page=None, table="Dog"):
-    """Put a snapshot on the shelf, or an increment from ``page`` on; return its directory."""
+    """Make a snapshot, or an increment from ``page`` on; return its directory."""
     name = f"changes/seq={page:018d}-{seq:018d}" if page else name_of(seq)
     place = root / name
     (place / table).mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Object shelf: snapshots in an object store, where nothing is renamed or locked.
+"""Object snapshot store: snapshots in an object store, where nothing is renamed or locked.
 
     newest                             an object with the name of the newest snapshot
     000000000000001042/                a snapshot; its manifest is written last
@@ -46,8 +46,8 @@ _CUT: Final = re.compile(r"[0-9]{18}(-[0-9]{1,3})?", re.ASCII)
 _PAGE: Final = re.compile(r"seq=([0-9]{18})-([0-9]{18})", re.ASCII)
 
 
-class ObjectShelf:
-    """The snapshots below one place of a store; see ``features/snapshots/shelf.py:Shelf``.
+class ObjectSnapshotStore:
+    """The snapshots below one prefix of an object store (``features/snapshots/snapshot_store.py``).
 
     ``forget`` is that of ``SnapshotDirectory``.
     """
@@ -260,8 +260,8 @@ class Pin:
 class ObjectMaking:
     """A snapshot or a merged page under construction where it will be, or a page of changes."""
 
-    def __init__(self, shelf: ObjectShelf) -> None:
-        self._shelf = shelf
+    def __init__(self, snapshots: ObjectSnapshotStore) -> None:
+        self._snapshot_store = snapshots
         self._place: ObjectPath | None = None
         self._marks: list[ObjectPath] = []
         self._text = ""
@@ -275,14 +275,14 @@ class ObjectMaking:
 
     def aim(self, name: str) -> None:
         """Write it below this name; a snapshot's may get a number. Raises BUSY."""
-        shelf = self._shelf
+        snapshots = self._snapshot_store
         folder, _, page = name.partition("/")
         if page:  # whoever merges the same pages writes the same
             own = folder == CHANGES
-            self._place = shelf.increments.begin(page) if own else shelf.directory / name
+            self._place = snapshots.increments.begin(page) if own else snapshots.directory / name
             return
-        name = shelf.free_name(int(name[:18]))
-        self._place = shelf.directory / name
+        name = snapshots.free_name(int(name[:18]))
+        self._place = snapshots.directory / name
         mark = self._place / f"{MAKING}{secrets.token_hex(4)}"
         mark.write_bytes(b"")
         others = {path.key for path in self._place.rglob()} - {mark.key}
@@ -291,7 +291,7 @@ class ObjectMaking:
             self._place = None  # its files are not ours
             raise Error(
                 Code.BUSY,
-                f"another export is at work in {shelf.directory}/{name}, or was until a moment "
+                f"another export is at work in {snapshots.directory}/{name}, or was until a moment "
                 "ago; try again when it has ended",
             )
         self._marks.append(mark)
@@ -304,17 +304,17 @@ class ObjectMaking:
 
     def publish(self, seq: int, *, newest: bool = True) -> ObjectPath:
         """Let it be seen, and as the newest one."""
-        shelf, place = self._shelf, self.place
+        snapshots, place = self._snapshot_store, self.place
         self.settle(place)
         if newest:
-            shelf.point(place.name)
+            snapshots.point(place.name)
         if int(place.name[:18]) != seq:
             raise AssertionError(seq)
         return place
 
     def settle(self, target: ObjectPath) -> None:
         """Let it be seen: write its manifest."""
-        place, increments = self.place, self._shelf.increments
+        place, increments = self.place, self._snapshot_store.increments
         if place == target:
             (target / FILE_NAME).write_bytes(self._text.encode())
         else:
@@ -330,7 +330,7 @@ class ObjectMaking:
         if self._place is not None:
             with suppress(OSError):
                 if not (self._place / FILE_NAME).is_file():
-                    self._shelf.clear(self._place)
+                    self._snapshot_store.clear(self._place)
 
 
 def _order(name: str) -> tuple[int, int]:

@@ -1,7 +1,7 @@
-"""Shelves: what the directory of snapshots offers, whether it is on a disk or in an object store.
+"""The snapshot store: the interface of a directory of snapshots, on a disk or in an object store.
 
-``SnapshotDirectory`` is the one on a disk. The server has no library for object stores, so their
-shelf is passed in (``rowcast_lake/snapshots/object_shelf.py``).
+``SnapshotDirectory`` is the one on a disk. The server has no library for object stores, so the
+one for them is passed in (``rowcast_lake/snapshots/object_snapshot_store.py``).
 """
 
 from collections.abc import Iterable
@@ -70,7 +70,7 @@ class Making(Protocol):
         """Let it be seen under this name."""
 
 
-class Shelf(Protocol):
+class SnapshotStore(Protocol):
     """Where snapshots stand."""
 
     @property

@@ -1,4 +1,4 @@
-"""What is told at the ports of HTTP by a node that has no role yet: what it waits for."""
+"""What the HTTP ports of a node answer until it has a role: what it waits for."""
 
 from contextlib import AsyncExitStack
 
@@ -7,7 +7,7 @@ from rowcast.program.config import Config
 from rowcast.program.doors import waiting_doors
 
 
-class StandingBy:
+class StartupStatus:
     """The ports of a node that starts; ``/health/ready`` answers 503 with the reason there."""
 
     def __init__(self, config: Config) -> None:
@@ -17,7 +17,7 @@ class StandingBy:
         self._why = ""
 
     async def report(self, why: str) -> None:
-        """Tell this from now on, and open the ports if they are not."""
+        """Answer this from now on; open the ports if they are closed."""
         self._why = why
         if self._open is None:
             self._open = AsyncExitStack()

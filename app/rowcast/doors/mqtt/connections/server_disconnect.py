@@ -14,7 +14,7 @@ from rowcast.mqtt.reasons import Reason
 log = logging.getLogger("rowcast.mqtt")
 
 
-def goodbye(server_reference: str) -> tuple[Reason, str, dict[str, object]]:
+def disconnect_reason(server_reference: str) -> tuple[Reason, str, dict[str, object]]:
     """Return the reason, the words and the properties: when to come back, or where to go instead.
 
     ``server_reference`` is the other server (MQTT 5, 3.14.2.2.5); empty without one.
@@ -27,12 +27,12 @@ def goodbye(server_reference: str) -> tuple[Reason, str, dict[str, object]]:
     return Reason.SERVER_SHUTTING_DOWN, "the server is shutting down", when
 
 
-def goodbye_bytes(server_reference: str, bytes_max: int, *, problems: bool) -> bytes:
+def disconnect_bytes(server_reference: str, bytes_max: int, *, problems: bool) -> bytes:
     """Return DISCONNECT with what fits into ``bytes_max``, the client's Maximum Packet Size.
 
     0: no limit. ``problems``: whether it wants a Reason String. Empty where nothing fits.
     """
-    reason, words, where = goodbye(server_reference)
+    reason, words, where = disconnect_reason(server_reference)
     said: dict[str, object] = {"reason_string": words} if problems else {}
     for properties in (said | where, where, None):  # MQTT-3.14.2-3, MQTT-3.14.2-4
         frame = encode(Disconnect(reason, properties), MQTT_5)

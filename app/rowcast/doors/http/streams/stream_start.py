@@ -17,7 +17,7 @@ from rowcast.core.replays import REPLAY_PREFIXES, is_replay
 from rowcast.core.tables import Table
 from rowcast.core.topic_tables import LogSource
 from rowcast.core.topics import TopicFilter
-from rowcast.doors.http.streams.openings import Request
+from rowcast.doors.http.streams.stream_parameters import Request
 from rowcast.kernel.kernel import Kernel
 from rowcast.routes.excluded_tables import check_not_excluded
 from rowcast.routes.resource import Resource
@@ -35,7 +35,7 @@ from rowcast.subscriptions.subscription import SubscribedFilter, Subscription
 
 
 @dataclass(frozen=True, slots=True)
-class Beginning:
+class StreamStart:
     """The actual start of a stream; ``resumed``: after the client's cursor, without a gap."""
 
     position: int
@@ -92,7 +92,7 @@ async def begin(
     interests: Sequence[SubscribedFilter],
     start: StartPosition,
     caller: Caller,
-) -> Beginning:
+) -> StreamStart:
     """Begin interests that belong together at one position; raises INVALID, DENIED and the like.
 
     A cursor that cannot be resumed without a gap causes one RESET and the current records.
@@ -115,11 +115,11 @@ async def begin(
         kernel.watch(subscription, interest, caller, after, current=not start.new, asked=True)
     subscription.queue_gaps(marks)
     if (replay := interests[0].replay) is not None:
-        return Beginning(replay.after, not replay.records, replay)
+        return StreamStart(replay.after, not replay.records, replay)
     if lost:
         subscription.restart(lost, str(start.since), interests[0])
     after = reader.announced() if after is None else after
-    return Beginning(after, start.since is not None and not lost)
+    return StreamStart(after, start.since is not None and not lost)
 
 
 async def begin_another(
@@ -128,16 +128,16 @@ async def begin_another(
     interest: SubscribedFilter,
     start: StartPosition,
     caller: Caller,
-) -> Beginning:
+) -> StreamStart:
     """Start an interest beside others; silence that two of them ask for has both numbers."""
     interests, text, numbers = subscription.interests, interest.topics.text, interest.identifiers
     names = [name for name in (text, STALE_PREFIX + text) if name in interests]
     others = {name: interests[name].identifiers for name in names}
-    beginning = await begin(kernel, subscription, [interest], start, caller)
+    begun = await begin(kernel, subscription, [interest], start, caller)
     for name in names:
         if interests[name].identifiers == numbers:
             interests[name].identifiers = (*others[name], *numbers)
-    return beginning
+    return begun
 
 
 async def _resumed(
