@@ -23,7 +23,7 @@ _ACCESS_LIST: Final = "export-access.json"
 """Of exports for roles: settings, in YAML as JSON is, which name users, so nobody else reads it."""
 
 
-def snapshot_store_of(place: str) -> SnapshotStore:
+def store_of(place: str) -> SnapshotStore:
     """Return the snapshot store of a directory or URL; raises UNSUPPORTED without the library."""
     if not is_object_store(place):
         return SnapshotDirectory(Path(place))
@@ -33,7 +33,7 @@ def snapshot_store_of(place: str) -> SnapshotStore:
             f"snapshots.location: {place} needs pyarrow, which is not installed: "
             "pip install 'rowcast[parquet]'",
         )
-    return cast("SnapshotStore", import_module(_STORES).served_snapshot_store(place))
+    return cast("SnapshotStore", import_module(_STORES).served_store(place))
 
 
 def orders_due(settings: SnapshotSettings) -> dict[Order, float]:
@@ -63,7 +63,7 @@ def audience_stores(config: Config) -> dict[str, SnapshotStore]:
                 f"snapshots.audiences: {place}, of the role {role}, is not apart from the data "
                 f"directory {data}; name a directory outside of it, which the role may read",
             )
-        found[role] = snapshot_store_of(place)
+        found[role] = store_of(place)
     return found
 
 

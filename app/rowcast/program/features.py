@@ -110,7 +110,7 @@ def _retention(it: Parts) -> Feature:
 
 def _snapshots(it: Parts) -> Feature:
     settings = it.config.snapshots
-    snapshots = exporting.snapshot_store_of(settings.place(it.config.data))
+    snapshots = exporting.store_of(settings.place(it.config.data))
     due = exporting.orders_due(settings)
     roles = exporting.audience_stores(it.config)
     command = partial(exporting.export_command, it.config)

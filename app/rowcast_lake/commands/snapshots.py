@@ -98,7 +98,7 @@ def export(
     need_pyarrow()
     from rowcast_lake.snapshots.export import Order  # noqa: PLC0415
     from rowcast_lake.snapshots.export import export as make  # noqa: PLC0415
-    from rowcast_lake.snapshots.snapshot_stores import snapshot_store_of  # noqa: PLC0415
+    from rowcast_lake.snapshots.snapshot_stores import store_of  # noqa: PLC0415
 
     os.nice(SNAPSHOT_NICENESS)
     members = members_of(chosen, audience, out)
@@ -122,9 +122,7 @@ def export(
     made = make(order, teller)
     keep_seconds = seconds_of(chosen.snapshots.keep_for)
     if keep or keep_seconds:
-        snapshot_store_of(order.directory).keep(
-            keep, time.time() - keep_seconds if keep_seconds else 0
-        )
+        store_of(order.directory).keep(keep, time.time() - keep_seconds if keep_seconds else 0)
     _print_made(made, as_json=json_lines)
 
 
@@ -228,9 +226,9 @@ def list_snapshots(
     """
     need_pyarrow()
     from rowcast_lake.snapshots.manifest import read_manifest  # noqa: PLC0415
-    from rowcast_lake.snapshots.snapshot_stores import snapshot_store_of  # noqa: PLC0415
+    from rowcast_lake.snapshots.snapshot_stores import store_of  # noqa: PLC0415
 
-    snapshot_store = snapshot_store_of(_existing(config, data, out))
+    snapshot_store = store_of(_existing(config, data, out))
     newest, damaged = snapshot_store.newest(), list[str]()
     for name in snapshot_store.names():
         try:
@@ -290,10 +288,10 @@ def verify(
     Example: rowcast snapshots verify newest
     """
     need_pyarrow()
-    from rowcast_lake.snapshots.snapshot_stores import snapshot_store_of  # noqa: PLC0415
+    from rowcast_lake.snapshots.snapshot_stores import store_of  # noqa: PLC0415
     from rowcast_lake.snapshots.verify import verify as check  # noqa: PLC0415
 
-    snapshot_store = snapshot_store_of(_existing(config, data, out))
+    snapshot_store = store_of(_existing(config, data, out))
     found_names = names or snapshot_store.names()
     if not found_names:
         _complain(NONE_YET)
@@ -316,9 +314,9 @@ def remove(
     Example: rowcast snapshots remove 000000000000001042
     """
     need_pyarrow()
-    from rowcast_lake.snapshots.snapshot_stores import snapshot_store_of  # noqa: PLC0415
+    from rowcast_lake.snapshots.snapshot_stores import store_of  # noqa: PLC0415
 
-    snapshot_store_of(_existing(config, data, out)).remove(name)
+    store_of(_existing(config, data, out)).remove(name)
 
 
 @snapshots.command()
@@ -335,10 +333,10 @@ def prove(
     """
     need_pyarrow()
     from rowcast_lake.snapshots.fold import differences  # noqa: PLC0415
-    from rowcast_lake.snapshots.snapshot_stores import catalogue_of, snapshot_store_of  # noqa: PLC0415
+    from rowcast_lake.snapshots.snapshot_stores import catalogue_of, store_of  # noqa: PLC0415
 
     directory = _existing(config, data, out)
-    places = [snapshot_store_of(directory).place(name).name for name in (first, last)]
+    places = [store_of(directory).place(name).name for name in (first, last)]
     if places[0] == places[1]:
         print(
             f"there is nothing to prove: {places[0]} is compared with itself; make a later "
@@ -371,9 +369,9 @@ def digest(
     Example: rowcast snapshots digest newest --url http://127.0.0.1:9936
     """
     need_pyarrow()
-    from rowcast_lake.snapshots.snapshot_stores import snapshot_store_of  # noqa: PLC0415
+    from rowcast_lake.snapshots.snapshot_stores import store_of  # noqa: PLC0415
 
-    snapshot_store = snapshot_store_of(_existing(config, data, out))
+    snapshot_store = store_of(_existing(config, data, out))
     with snapshot_store.pin(name) as place:
         digests(place, config, data, schema, url or [], table or [])
 

@@ -40,7 +40,7 @@ from rowcast_lake.snapshots.export import Order, Progress, check_audience, role_
 from rowcast_lake.snapshots.files import TableFiles
 from rowcast_lake.snapshots.manifest import FILE_NAME, Manifest, TableFacts, columns_of, time_text
 from rowcast_lake.snapshots.shapes import Batch
-from rowcast_lake.snapshots.snapshot_stores import catalogue_of, snapshot_store_of
+from rowcast_lake.snapshots.snapshot_stores import catalogue_of, store_of
 from rowcast_lake.stores.object_paths import Directory
 
 _SEQ: Final = "_seq"
@@ -66,7 +66,7 @@ def export_changes(order: Order, progress: Progress | None = None) -> Page | Non
     Raises NOT_FOUND without any snapshot, GONE when the log no longer has the next events.
     """
     tables = parse_schema(order.schema, order.schema_name).tables
-    snapshot_store = snapshot_store_of(order.directory)
+    snapshot_store = store_of(order.directory)
     check_audience(snapshot_store, order.audience)
     replay_log(file_of(order.database), tables)
     with open_read_transaction(order.database) as cut, snapshot_store.making() as making:

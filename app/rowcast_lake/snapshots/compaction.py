@@ -33,7 +33,7 @@ from rowcast_lake.snapshots.changes import Page, page_name, publish, write_table
 from rowcast_lake.snapshots.manifest import FORMAT, Manifest
 from rowcast_lake.snapshots.reading import opened
 from rowcast_lake.snapshots.shapes import Batch
-from rowcast_lake.snapshots.snapshot_stores import catalogue_of, snapshot_store_of
+from rowcast_lake.snapshots.snapshot_stores import catalogue_of, store_of
 from rowcast_lake.stores.object_paths import Directory
 
 log = logging.getLogger("rowcast_lake.snapshots")
@@ -57,7 +57,7 @@ def compact(
     Pages that cannot be merged stay as they are, and ``warn`` receives the reason: no exported
     event is lost.
     """
-    catalogue, snapshots = catalogue_of(directory), snapshot_store_of(directory)
+    catalogue, snapshots = catalogue_of(directory), store_of(directory)
     made: list[Page] = []
     apart = set[str]()
     while pages := _due(widest(catalogue.items()), apart, 0 if everything else together):

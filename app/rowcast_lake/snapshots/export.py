@@ -45,7 +45,7 @@ from rowcast_lake.snapshots.partitions import BOUNDS, PartBounds, PartedFiles
 from rowcast_lake.snapshots.role_view import RoleView
 from rowcast_lake.snapshots.second_reader import SecondReader, worth_starting
 from rowcast_lake.snapshots.shapes import Batch
-from rowcast_lake.snapshots.snapshot_stores import snapshot_store_of
+from rowcast_lake.snapshots.snapshot_stores import store_of
 from rowcast_lake.snapshots.system_writer import system_sheets
 from rowcast_lake.snapshots.table_writer import TableSheet, TableWriter
 from rowcast_lake.snapshots.topic_sheets import MessageSheet, RetainedSheet
@@ -98,7 +98,7 @@ class Snapshot:
 def export(order: Order, progress: Progress | None = None) -> Snapshot:
     """Write a snapshot, or return the newest if nothing has changed since."""
     tables = parse_schema(order.schema, order.schema_name).tables
-    snapshots = snapshot_store_of(order.directory)
+    snapshots = store_of(order.directory)
     check_audience(snapshots, order.audience)
     replay_log(file_of(order.database), tables)
     with ExitStack() as reading:

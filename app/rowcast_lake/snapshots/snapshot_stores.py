@@ -16,7 +16,7 @@ def directory_of(text: str) -> Directory:
     return ObjectPath.of(text) if is_object_store(text) else Path(text).absolute()
 
 
-def snapshot_store_of(directory: Directory) -> SnapshotStore:
+def store_of(directory: Directory) -> SnapshotStore:
     """Return the snapshot store of a place; a removal first lets the catalogs forget a snapshot."""
 
     def forget(name: str) -> None:
@@ -27,7 +27,7 @@ def snapshot_store_of(directory: Directory) -> SnapshotStore:
     return SnapshotDirectory(directory, forget)
 
 
-def served_snapshot_store(url: str) -> SnapshotStore:
+def served_store(url: str) -> SnapshotStore:
     """Return an object store's snapshots for a server: it removes none that a catalog names.
 
     delta-rs holds Python's lock while it waits for a store, and the server would stand still.
@@ -37,4 +37,4 @@ def served_snapshot_store(url: str) -> SnapshotStore:
 
 def catalogue_of(directory: Directory) -> Catalogue:
     """Return what is in the snapshot store of a place."""
-    return Catalogue(directory, snapshot_store_of(directory))
+    return Catalogue(directory, store_of(directory))

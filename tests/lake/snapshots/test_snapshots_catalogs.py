@@ -21,7 +21,7 @@ from rowcast_lake.snapshots.catalogs import Catalogs
 from rowcast_lake.snapshots.delta_catalog import DeltaCatalog
 from rowcast_lake.snapshots.export import Order, export
 from rowcast_lake.snapshots.manifest import read_manifest
-from rowcast_lake.snapshots.snapshot_stores import snapshot_store_of
+from rowcast_lake.snapshots.snapshot_stores import store_of
 from rowcast_lake.snapshots.verify import verify
 from rowcast_lake.stores.object_paths import ObjectPath
 
@@ -195,7 +195,7 @@ def test_retention_lets_the_tables_forget_first(world):
     for number in range(1, 5):
         put(world, number)
         made.append(cut(world))
-    snapshot_store = snapshot_store_of(world.directory)
+    snapshot_store = store_of(world.directory)
     assert snapshot_store.keep(2) == [item.place.name for item in made[:2]]
     rows = listed(world)
     assert list(rows) == [item.place.name for item in made[2:]]
@@ -223,10 +223,10 @@ def test_a_server_without_the_library_removes_nothing_that_is_named(world):
     with pytest.raises(Error, match="remove it with `rowcast snapshots remove`"):
         SnapshotDirectory(world.directory).remove(first.name)
     with pytest.raises(Error, match="it is the last version of the delta table Dog"):
-        snapshot_store_of(world.directory).remove(last.name)
+        store_of(world.directory).remove(last.name)
     assert first.is_dir()
     assert last.is_dir()
-    snapshot_store_of(world.directory).remove(first.name)
+    store_of(world.directory).remove(first.name)
     assert not first.exists()
 
 

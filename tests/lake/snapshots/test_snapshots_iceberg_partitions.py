@@ -11,7 +11,7 @@ from pyiceberg.table import StaticTable
 from exported import Exported
 from rowcast_lake.snapshots.catalogs import Catalogs
 from rowcast_lake.snapshots.manifest import read_manifest
-from rowcast_lake.snapshots.snapshot_stores import snapshot_store_of
+from rowcast_lake.snapshots.snapshot_stores import store_of
 
 LONG = "a breed whose name is longer than bounds "
 BREEDS = ["01", "a/b", "é", "x=y", "%2F", f"{LONG}1", f"{LONG}2"]
@@ -216,7 +216,7 @@ def test_a_table_that_is_divided_in_another_way_keeps_its_versions(world):
         assert names[number] == [field.name for field in table.spec().fields]
         assert len({task.file.spec_id for task in table.scan().plan_files()}) == 1
     check(world, exports, at=len(TIMES))
-    assert len(snapshot_store_of(world.directory).keep(3)) == len(exports) - 3
+    assert len(store_of(world.directory).keep(3)) == len(exports) - 3
     check(world, exports[-3:], at=len(TIMES) + len(exports) - 3)
     table, _ = opened(world, exports[-1], "Hour")
     assert len(table.snapshots()) == 3

@@ -33,7 +33,7 @@ from rowcast_lake.snapshots.importing import files_of
 from rowcast_lake.snapshots.manifest import read_manifest
 from rowcast_lake.snapshots.object_snapshot_store import ObjectMaking, ObjectSnapshotStore
 from rowcast_lake.snapshots.partitions import PartBounds
-from rowcast_lake.snapshots.snapshot_stores import catalogue_of, snapshot_store_of
+from rowcast_lake.snapshots.snapshot_stores import catalogue_of, store_of
 from rowcast_lake.snapshots.verify import verify
 from rowcast_lake.spark.places import Served
 from rowcast_lake.stores.object_paths import ObjectPath
@@ -263,7 +263,7 @@ def test_the_next_cut_writes_the_versions_that_a_kill_prevented(world, store, ow
     assert {newest_in_iceberg(store, "Dog"), newest_in_iceberg(store, "Cat")} <= {1, 2}
     put(world, 3)
     last = cut(world, store)
-    names = snapshot_store_of(store).names()
+    names = store_of(store).names()
     assert len(check_readable(store)) == 6 * len(names)  # with the retained values
     assert last.manifest.catalog["delta"] == dict.fromkeys(
         ("Dog", "Cat", "_retained"), len(names) - 1
@@ -298,26 +298,26 @@ def test_retention_in_a_store_lets_the_tables_forget_first(world, store):
     for number in range(1, 4):
         put(world, number)
         cut(world, store, tables=["Dog"])
-    names = snapshot_store_of(store).names()
+    names = store_of(store).names()
     for fails_at in itertools.count():
         with pytest.MonkeyPatch.context() as patch:
             breaking(patch, fails_at)
             try:
-                snapshot_store_of(store).keep(1)
+                store_of(store).keep(1)
                 break
             except Error as error:
                 assert error.code is Code.BUSY
         assert {(names[2], "Dog"), (names[2], "Dog, Iceberg")} <= set(check_readable(store))
         assert newest_in_iceberg(store, "Dog") == 3
     assert fails_at > 3  # each goes on where the last one ended
-    assert snapshot_store_of(store).names() == names[2:]
+    assert store_of(store).names() == names[2:]
     with ObjectSnapshotStore(store, lambda: 4e9 + EXPORT_SECONDS_MAX).making():
         pass
     left = {key.split("/")[2] for key in keys(store) if key.startswith("delta/")}
     assert left == {"_delta_log", names[2]}
     assert not [key for key in keys(store) if key.startswith((names[0], names[1]))]
     with pytest.raises(Error, match="it is the last version of the delta table"):
-        snapshot_store_of(store).remove(names[2])
+        store_of(store).remove(names[2])
     with pytest.raises(Error, match="remove it with `rowcast snapshots remove`"):
         ObjectSnapshotStore(store).remove(names[2])
     put(world, 4)
@@ -402,10 +402,10 @@ def test_a_name_is_taken_until_its_files_in_tables_are_gone(world, store, monkey
     with monkeypatch.context() as patch:
         patch.setattr(ObjectSnapshotStore, "clear", ended)
         with pytest.raises(Error, match="the network is gone"):
-            snapshot_store_of(store).remove(names[0])
-    assert snapshot_store_of(store).names() == names[1:]
+            store_of(store).remove(names[0])
+    assert store_of(store).names() == names[1:]
     assert [key for key in keys(store) if key.startswith(f"{names[0]}/")]
-    assert snapshot_store_of(store).free_name(int(names[0])) == f"{names[0]}-1"
+    assert store_of(store).free_name(int(names[0])) == f"{names[0]}-1"
 
 
 def test_an_answer_that_was_lost_is_no_refusal(world, store, monkeypatch):
@@ -443,7 +443,7 @@ def test_what_reads_snapshots_reads_those_in_tables(world, store):
     put(world, 3)
     with pytest.raises(Error, match="Dog has more than 0 partitions"):
         cut(world, store, parting=PartBounds(partitions=0))
-    assert len(snapshot_store_of(store).names()) == 2
+    assert len(store_of(store).names()) == 2
 
 
 @pytest.mark.slow

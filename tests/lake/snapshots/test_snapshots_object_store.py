@@ -27,7 +27,7 @@ from rowcast_lake.snapshots.compaction import compact, forget
 from rowcast_lake.snapshots.export import Order, export
 from rowcast_lake.snapshots.fold import differences
 from rowcast_lake.snapshots.object_snapshot_store import ObjectSnapshotStore
-from rowcast_lake.snapshots.snapshot_stores import catalogue_of, directory_of, snapshot_store_of
+from rowcast_lake.snapshots.snapshot_stores import catalogue_of, directory_of, store_of
 from rowcast_lake.snapshots.verify import verify
 from rowcast_lake.stores.object_paths import ObjectPath
 from serving import application, until
@@ -58,7 +58,7 @@ def test_a_snapshot_is_the_same_as_on_a_disk(world, store):
                for made in (here, there)]  # fmt: skip
     assert digests[0] == digests[1]
     assert verify(there.place).rows == 1
-    snapshots = snapshot_store_of(store)
+    snapshots = store_of(store)
     assert (snapshots.names(), snapshots.newest()) == (
         [there.place.name],
         there.place.name,
@@ -108,12 +108,12 @@ def test_a_cut_leaves_what_was_there(world, store, monkeypatch, step):
             monkeypatch.setattr(ObjectPath, step, real)
             break
         monkeypatch.setattr(ObjectPath, step, real)
-        snapshots = snapshot_store_of(store)
+        snapshots = store_of(store)
         for name in snapshots.names():
             verify(snapshots.place(name))
         assert snapshots.newest() == first or verify(snapshots.place("newest")).rows == 2
     assert fails_at > 2
-    assert verify(snapshot_store_of(store).place("newest")).rows == 2
+    assert verify(store_of(store).place("newest")).rows == 2
 
 
 KILLED = """
@@ -143,12 +143,12 @@ def test_a_killed_export_is_not_there(world, store, step, at):
                          place=str(store), schema=world.schema)  # fmt: skip
     done = subprocess.run([sys.executable, "-c", text], env=os.environ, check=False)
     assert done.returncode == -9
-    snapshots = snapshot_store_of(store)
+    snapshots = store_of(store)
     assert snapshots.newest() == first
     left = {key.partition("/")[0] for key in keys(store)} - {*snapshots.names(), "newest"}
     whole = export(order(world, store))
     assert verify(whole.place).rows == 2
-    assert snapshot_store_of(store).newest() == whole.place.name
+    assert store_of(store).newest() == whole.place.name
     later = ObjectSnapshotStore(store, lambda: 4e9)
     with later.making():
         pass
@@ -220,7 +220,7 @@ def test_changes_are_written_proved_merged_and_forgotten(world, store):
     page = export_changes(order(world, store))
     assert page.manifest.from_seq == item.seq + 1
     assert forget(store, 0) == [item.name]
-    assert snapshot_store_of(store).pages() == [f"changes/{page.place.name}"]
+    assert store_of(store).pages() == [f"changes/{page.place.name}"]
 
 
 def test_a_sweep_leaves_what_may_still_be_written(world, store):
@@ -311,7 +311,7 @@ def test_the_commands_take_a_url(world, store, monkeypatch):
     assert (row["snapshot"], row["newest"]) == ("000000000000000001", True)
     assert "is whole: 1 rows" in run("snapshots", "verify")
     run("snapshots", "remove", "newest")
-    assert snapshot_store_of(store).names() == []
+    assert store_of(store).names() == []
 
 
 def test_a_place_is_set_once():
@@ -347,6 +347,6 @@ async def test_a_server_makes_and_serves_them(tmp_path, store):
                 await client.get(f"/$SYS/snapshots/newest/{path}")
             ).content
             assert (await client.get("/$SYS/snapshots/newest")).json()["pinned"]
-            assert not snapshot_store_of(store).free(row["id"])
+            assert not store_of(store).free(row["id"])
             assert 204 == (await client.delete(f"/$SYS/snapshots/{row['id']}")).status_code
-    assert snapshot_store_of(store).names() == []
+    assert store_of(store).names() == []

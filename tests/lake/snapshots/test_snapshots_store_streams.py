@@ -16,7 +16,7 @@ from rowcast_lake.snapshots.compaction import compact
 from rowcast_lake.snapshots.export import Order, export
 from rowcast_lake.snapshots.object_pages import PAGES, ObjectPages
 from rowcast_lake.snapshots.object_snapshot_store import ObjectSnapshotStore
-from rowcast_lake.snapshots.snapshot_stores import catalogue_of, snapshot_store_of
+from rowcast_lake.snapshots.snapshot_stores import catalogue_of, store_of
 from rowcast_lake.snapshots.verify import verify
 from rowcast_lake.stores.object_paths import ObjectPath
 
@@ -178,7 +178,7 @@ def test_leftovers_go_when_no_export_can_write_them_any_more(publisher):
     assert list((store / PAGES).rglob())
     ObjectPages(store, lambda: 4e9 + EXPORT_SECONDS_MAX).finish()
     assert not list((store / PAGES).rglob())
-    assert snapshot_store_of(store).pages() == []
+    assert store_of(store).pages() == []
 
 
 @pytest.mark.slow
@@ -203,8 +203,8 @@ def test_an_increment_that_was_removed_is_not_published_again(publisher, monkeyp
     with monkeypatch.context() as patched, pytest.raises(Killed):
         patched.setattr(ObjectPages, "_clear", kill)
         export_changes(publisher.order)
-    (name,) = snapshot_store_of(publisher.store).pages()
+    (name,) = store_of(publisher.store).pages()
     assert [path for path in (publisher.store / PAGES).rglob() if path.name == "manifest.json"]
     ObjectSnapshotStore(publisher.store).remove_page(name)
     with ObjectSnapshotStore(publisher.store).making():
-        assert snapshot_store_of(publisher.store).pages() == []
+        assert store_of(publisher.store).pages() == []

@@ -10,7 +10,7 @@ from rowcast.program.settings.snapshots import SnapshotSettings
 from rowcast_lake.snapshots.changes import export_changes
 from rowcast_lake.snapshots.compaction import compact, forget, widest
 from rowcast_lake.snapshots.export import Order
-from rowcast_lake.snapshots.snapshot_stores import catalogue_of, snapshot_store_of
+from rowcast_lake.snapshots.snapshot_stores import catalogue_of, store_of
 
 SCHEMA = "type Dog @table @export { id: ID @primaryKey, n: Int }"
 DAY = 86_400.0
@@ -119,7 +119,7 @@ def test_small_pages_stay_as_long_as_a_stream_may_be_away(world):
     compact(world.directory, keep_small_seconds=DAY, now=lambda: stands + DAY - 60)
     assert 4 == len(items(world))
     compact(world.directory, keep_small_seconds=DAY, now=lambda: stands + DAY + 60)
-    assert [f"merged/{wide.place.name}"] == snapshot_store_of(world.directory).pages()
+    assert [f"merged/{wide.place.name}"] == store_of(world.directory).pages()
 
 
 @pytest.mark.parametrize("snapshot", [False, True])

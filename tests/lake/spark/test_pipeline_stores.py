@@ -19,7 +19,7 @@ from rowcast.program.cli import command
 from rowcast_lake.snapshots.changes import export_changes
 from rowcast_lake.snapshots.compaction import compact
 from rowcast_lake.snapshots.export import Order, export
-from rowcast_lake.snapshots.snapshot_stores import snapshot_store_of
+from rowcast_lake.snapshots.snapshot_stores import store_of
 from rowcast_lake.spark import inputs
 from rowcast_lake.spark.object_publication import NAME, _tidy
 from rowcast_lake.spark.options import Options
@@ -167,7 +167,7 @@ def test_a_stream_over_increments_in_a_store(spark, store, tmp_path, monkeypatch
     export_changes(order)
     put("8")
     export_changes(order)
-    snapshot_store_of(place).remove_page(f"changes/seq={7:018d}-{7:018d}")
+    store_of(place).remove_page(f"changes/seq={7:018d}-{7:018d}")
     with pytest.raises(StreamingQueryException, match="increments after 6 are gone: they begin"):
         run()
     world.close()
