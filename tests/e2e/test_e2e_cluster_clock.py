@@ -32,8 +32,15 @@ def set_ahead(node: Node, folder: Path) -> None:
 
 
 def write(node: Node, path: str, n: int) -> None:
-    """Write a record, again where the lease changed hands meanwhile (503)."""
-    wait_until(lambda: node.request("PUT", path, json={"n": n}).is_success, f"{path} is {n}")
+    """Write a record, again where the lease changed hands meanwhile (503, or no connection)."""
+
+    def written() -> bool:
+        try:
+            return node.request("PUT", path, json={"n": n}).is_success
+        except httpx.TransportError:
+            return False
+
+    wait_until(written, f"{path} is {n}")
 
 
 def leave_for_an_hour(node: Node) -> None:

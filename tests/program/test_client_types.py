@@ -255,7 +255,7 @@ def test_a_typed_socket_has_what_the_client_has():
     for ours, real in (
         ("Following", SocketSubscription),
         ("SyncFollowing", SyncSocketSubscription),
-        ("Told", Event),
+        ("StreamEvent", Event),
     ):
         names = {name for name in vars(types[ours]) if not name.startswith("_")}
         assert names <= {*dir(real)}

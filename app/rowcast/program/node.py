@@ -331,6 +331,8 @@ class Node:
 
     async def _end(self, role: Application) -> None:
         await _within(role.stop())
+        if not (self._stopping.is_set() or self._left):
+            await self._startup.report("this node changes its role; ask again in a moment")
 
     async def close(self) -> None:
         """End everything."""

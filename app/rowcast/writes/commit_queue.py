@@ -303,7 +303,7 @@ class CommitQueue(WriterCalls):
             try:
                 facts_write.done(facts_write.error)
             except Exception:
-                log.exception("someone failed to listener about %d facts", len(facts_write.changes))
+                log.exception("the callback for %d stored facts failed", len(facts_write.changes))
         if lost is not None:
             log.error("facts were not kept: %s", lost.full)
 

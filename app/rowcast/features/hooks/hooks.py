@@ -260,7 +260,7 @@ class Hooks(HookPoints):
             await call.attached.room()
 
     async def drain(self) -> None:
-        """Wait until the listeners for writes have drain of all so far."""
+        """Wait until the listeners for writes have taken all so far."""
         for call in self._calls["publish"]:
             await call.attached.drain()
 
