@@ -8,7 +8,7 @@ import pytest
 
 from free_ports import free_port
 from rowcast.core.errors import Code, Error
-from rowcast.doors.http.waiting import HEAD_BYTES_MAX, waiting_door
+from rowcast.doors.http.waiting import CONNECTIONS_MAX, HEAD_BYTES_MAX, waiting_door
 from rowcast.program.config import load_config
 from rowcast.program.doors import waiting_doors
 from securing import Authority, ServerFiles
@@ -70,6 +70,46 @@ async def test_a_request_without_end_is_answered_and_one_without_beginning_is_cu
     with pytest.raises(ConnectionError):
         await asyncio.open_connection("127.0.0.1", port)
     writer.close()
+
+
+async def test_a_connection_that_never_asks_or_never_leaves_is_cut():
+    """L11: one holds a file of a process that may have few."""
+    port, connections = free_port(), []
+    async with waiting_door("127.0.0.1", port, lambda: FULL, seconds=0.2):
+        for data in (b"", b"GET ", request("GET", "/health")):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(data)
+            connections.append((reader, writer))
+        for reader, writer in connections:
+            with suppress(ConnectionError):
+                await asyncio.wait_for(reader.read(), PATIENCE_SECONDS)
+            with pytest.raises(ConnectionError):  # it takes nothing more, either
+                while True:
+                    writer.write(b"x")
+                    await asyncio.wait_for(writer.drain(), PATIENCE_SECONDS)
+                    await asyncio.sleep(0)
+            writer.close()
+
+
+async def test_more_connections_than_there_is_room_for_are_cut():
+    """L11: those that are open are answered, and others again when some have left."""
+    port, writers = free_port(), []
+    async with waiting_door("127.0.0.1", port, lambda: FULL):
+        for _ in range(CONNECTIONS_MAX):
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+            writers.append(writer)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        with suppress(ConnectionError):
+            assert b"" == await asyncio.wait_for(reader.read(), PATIENCE_SECONDS)
+        writer.close()
+        for one in writers:
+            one.close()
+        while True:  # the server has yet to see that they have left
+            try:
+                assert 200 == (await ask(port, request("GET", "/health")))[0]
+            except (ConnectionError, IndexError):
+                continue
+            break
 
 
 async def test_a_port_that_is_taken_is_left_to_its_owner():

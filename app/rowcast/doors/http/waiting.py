@@ -14,12 +14,15 @@ from http import HTTPStatus
 from typing import Final, cast
 
 from rowcast.core.errors import Error
+from rowcast.core.limits import HTTP_HEAD_SECONDS_MAX
 from rowcast.doors.http.messages.problems import problem
 from rowcast.net.handshake import Handshakes
 from rowcast.net.listener import Listener
 
 HEAD_BYTES_MAX: Final = 64 * 1024
 """Of a request that is read before it is answered: as much as HTTP servers take."""
+CONNECTIONS_MAX: Final = 256
+"""Open ones: probes and clients ask once each. More are cut, so that files stay for the log."""
 HEAD_END: Final = b"\r\n\r\n"
 RETRY_AFTER: Final = b"Retry-After: 1\r\n"
 _HEAD: Final = b"HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %d\r\n%sConnection: close"
@@ -41,21 +44,31 @@ def answer(request: bytes, error: Error) -> bytes:
 
 
 class Waiting(asyncio.Protocol):
-    """One connection; ``open_ones`` has the transports of all."""
+    """One connection, for ``seconds`` at most; ``open_ones`` has the transports of all."""
 
-    def __init__(self, reason: Callable[[], Error], open_ones: set[asyncio.Transport]) -> None:
-        self._reason, self._open = reason, open_ones
+    def __init__(
+        self, reason: Callable[[], Error], open_ones: set[asyncio.Transport], seconds: float
+    ) -> None:
+        self._reason, self._open, self._seconds = reason, open_ones, seconds
         self._got = b""
         self._answered = False
+        self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Note it."""
+        """Note it, or cut it when too many are open."""
         self._transport = cast("asyncio.Transport", transport)  # of a stream; uvloop's is no heir
+        if len(self._open) >= CONNECTIONS_MAX:
+            self._transport.abort()
+            return
         self._open.add(self._transport)
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(self._seconds, self._transport.abort)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - as asyncio calls it
         """Forget it."""
         self._open.discard(self._transport)
+        if self._timer is not None:
+            self._timer.cancel()
 
     def data_received(self, data: bytes) -> None:
         """Answer the first request when its head is here; read the rest, so that none is reset."""
@@ -78,15 +91,17 @@ async def waiting_door(
     reason: Callable[[], Error],
     secure_port: int | None = None,
     context: ssl.SSLContext | None = None,
+    seconds: float = HTTP_HEAD_SECONDS_MAX,
 ) -> AsyncIterator[None]:
     """Listen for HTTP meanwhile, and tell the reason; for HTTPS, too, if there is a context.
 
-    A port that is None or that cannot be had is left out.
+    A port that is None or that cannot be had is left out. A connection ends after ``seconds``, with
+    its answer or without a request.
     """
     open_ones: set[asyncio.Transport] = set()
 
     def make() -> asyncio.Protocol:
-        return Waiting(reason, open_ones)
+        return Waiting(reason, open_ones, seconds)
 
     ports, shaking = [(port, make)], None
     if context is not None:
