@@ -1,5 +1,7 @@
 """A node that does not follow, or waits before it may, says why by HTTP at once (K12)."""
 
+import time
+
 import httpx
 import pytest
 
@@ -9,20 +11,28 @@ from serving import PATIENCE_SECONDS, wait_until
 pytestmark = pytest.mark.timeout(5 * PATIENCE_SECONDS)
 
 
-def told(node: Node) -> str:
-    """Return why a node is not ready, as it tells by HTTP; empty if nobody answers."""
+def answers(node: Node) -> bool:
+    """Whether the node's port is open."""
     try:
-        answer = node.request("GET", "/health/ready")
-    except httpx.HTTPError:
-        return ""
+        return bool(told(node))
+    except httpx.TransportError:
+        return False
+
+
+def told(node: Node) -> str:
+    """Return why a node is not ready, as it tells by HTTP."""
+    answer = node.request("GET", "/health/ready")
     assert answer.status_code == 503, answer.text
     assert node.request("GET", "/health").status_code == 200
     return " ".join(answer.json()["checks"].values())
 
 
 def until_told(node: Node, words: str) -> None:
-    """Wait until a node gives this reason."""
-    wait_until(lambda: words in told(node), f"{node.name} tells: {words}")
+    """Wait until a node gives this reason; once its port is open, it refuses nobody."""
+    wait_until(lambda: answers(node), f"{node.name} answers")
+    over = time.monotonic() + PATIENCE_SECONDS
+    while words not in (why := told(node)):  # without a pause, to find a moment without a port
+        assert time.monotonic() < over, why
 
 
 def test_who_is_refused_or_waits_says_why(tmp_path):

@@ -43,9 +43,9 @@ from rowcast.program.membership_mark import locked, mark
 from rowcast.program.operations import end, hear_signals
 from rowcast.program.process import cut, run
 from rowcast.program.settings.cluster import beside
-from rowcast.program.startup_status import StartupStatus
 from rowcast.program.systemd import service_manager
 from rowcast.program.table_fetch import Fetch, TableFetch
+from rowcast.program.waiting_status import WaitingStatus
 from rowcast.schema import load_schema
 from rowcast.store.sql_database import file_of
 
@@ -77,7 +77,7 @@ class Node:
         self._closing = AsyncExitStack()
         self._was = False
         """Whether it has had a role: then its clients wait for its ports."""
-        self._startup = StartupStatus(config)
+        self._waiting = WaitingStatus(config)
         self._left = False
         """Whether it is no node of this cluster any more."""
         stopping_soon = self._loop.create_task(stopping.wait())
@@ -96,7 +96,7 @@ class Node:
         tables = await asyncio.to_thread(prepare_tables, url, schema.tables)
         self._engine = EngineOfNode(self.config)
         self._closing.push_async_callback(asyncio.to_thread, self._engine.stop)
-        await self._startup.report("this node has not reached the log of its cluster yet")
+        await self._waiting.report("this node has not reached the log of its cluster yet")
         await asyncio.to_thread(self._engine.start)
         engine = await self._open_engine(tables)
         if engine is None or not await self._admitted():
@@ -114,7 +114,7 @@ class Node:
         self._agreed = agreed(self.config, schema.text)
         self._written = WrittenSchema(url, engine, schema.text)
         self._member = self._membership(engine, key, accepting, connecting)
-        await self._startup.report("this node starts; ask again in a moment")
+        await self._waiting.report("this node starts; ask again in a moment")
         return True
 
     async def _mark(self, epoch: str) -> None:
@@ -156,7 +156,7 @@ class Node:
         """Wait until this node is one of the cluster; return False if it is to stop meanwhile."""
 
         async def pause(why: str) -> bool:
-            await self._startup.report(why)
+            await self._waiting.report(why)
             await self._pause()
             return not self._stopping.is_set()
 
@@ -177,7 +177,7 @@ class Node:
     async def _report_copying(self, why: str) -> None:
         message = f"this node {why}; it gets a copy of the tables of another node"
         log.warning("%s", message)
-        await self._startup.report(message)
+        await self._waiting.report(message)
 
     async def _answer(self, ask: Callable[[], T]) -> T | None:
         """Ask the engine until it answers, in a thread; None if this node is to stop meanwhile."""
@@ -187,7 +187,7 @@ class Node:
             except Error as error:
                 if error.code is not Code.BUSY:
                     raise
-                await self._startup.report(f"this node waits for its log: {error.message}")
+                await self._waiting.report(f"this node waits for its log: {error.message}")
                 await self._pause()
         return None
 
@@ -201,7 +201,7 @@ class Node:
         except Error as error:
             if error.code is Code.CONFLICT:
                 log.error("%s", error.message)  # noqa: TRY400 - it is raised when it ends
-                await self._startup.report(error.message)
+                await self._waiting.report(error.message)
                 await self._stopping.wait()
             raise
         return not self._stopping.is_set()
@@ -221,7 +221,7 @@ class Node:
                 if not waiting:
                     log.warning("%s", message)
                 waiting = True
-                await self._startup.report(message)
+                await self._waiting.report(message)
             else:
                 self._closing.push_async_callback(asyncio.to_thread, engine.close)
                 return engine
@@ -248,7 +248,7 @@ class Node:
                 log.error("this node cannot begin, and tries again: %s", error.full)  # noqa: TRY400
                 if self.keeper.held:
                     await asyncio.to_thread(self.keeper.give_up)
-                await self._startup.report(error.message)
+                await self._waiting.report(error.message)
                 await self._pause()
         if self._left:
             raise has_left(self._cluster, self.config.data)
@@ -301,14 +301,14 @@ class Node:
             if not is_logged:
                 log.error("this node does not follow: %s", OTHER)
             is_logged = True
-            await self._startup.report(OTHER)
+            await self._waiting.report(OTHER)
             await self._pause()
             if self.keeper.held or self._stopping.is_set() or self._left:
                 return False
         return True
 
     async def _begin(self, role: Application) -> None:
-        await self._startup.end()
+        await self._waiting.end()
         await role.start()
         if role.doors.certificates is not None:  # read again on SIGHUP, as by a server
             self._loop.add_signal_handler(signal.SIGHUP, role.doors.certificates.look_now)
@@ -332,11 +332,11 @@ class Node:
     async def _end(self, role: Application) -> None:
         await _within(role.stop())
         if not (self._stopping.is_set() or self._left):
-            await self._startup.report("this node changes its role; ask again in a moment")
+            await self._waiting.report("this node changes its role; ask again in a moment")
 
     async def close(self) -> None:
         """End everything."""
-        await self._startup.end()
+        await self._waiting.end()
         await self._closing.aclose()
 
 

@@ -1,4 +1,4 @@
-"""What the HTTP ports of a node answer until it has a role: what it waits for."""
+"""What the HTTP ports of a node answer while it has no role: what it waits for."""
 
 from contextlib import AsyncExitStack
 
@@ -7,8 +7,8 @@ from rowcast.program.config import Config
 from rowcast.program.doors import waiting_doors
 
 
-class StartupStatus:
-    """The ports of a node that starts; ``/health/ready`` answers 503 with the reason there."""
+class WaitingStatus:
+    """The ports of a node without a role; ``/health/ready`` answers 503 with the reason there."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
