@@ -299,9 +299,13 @@ def test_o10_what_is_not_answered_in_time_fails_and_says_whether_it_was_sent(ser
         writer.do("cut")
         writer.live()
         writer.write("put", "home/late", 3)
+        tries = 1
         while "result" not in writer.either():  # a busy server may take longer than this, too
             writer.write("put", "home/late", 3)
-        assert {3} == set(past(server, "home/late"))
+            tries += 1
+        kept = past(server, "home/late")
+        assert 1 <= len(kept) <= tries
+        assert [3] * len(kept) == kept
 
 
 def test_o10_a_silent_connection_is_given_up_for_another_one(server):
