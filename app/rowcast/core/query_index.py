@@ -50,4 +50,4 @@ def _is_indexed(table: Table, path: tuple[str, ...]) -> bool:
     item = table.attribute(path[0]) if len(path) == 1 else None
     if item is None:
         return False
-    return item.primary_key or (item.indexed and item.readable and item.type not in _JSON)
+    return item.primary_key or (item.indexed and item.has_value and item.type not in _JSON)

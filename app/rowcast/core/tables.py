@@ -112,8 +112,8 @@ class Attribute:
         return self.computed is None and self.relationship is None
 
     @property
-    def readable(self) -> bool:
-        """Whether readers are told its value, stored or computed, unless it is hidden."""
+    def has_value(self) -> bool:
+        """Whether records have a value of it, stored or computed, which may be hidden."""
         return self.stored or self.formula is not None
 
 

@@ -154,5 +154,5 @@ async def test_g18_m5_rows_that_cannot_be_read_are_told_later(tmp_path, monkeypa
     monkeypatch.setattr(world.room.kernel.reader, "read", refused_at_first)
     await world.settle(2_500)
     assert [topic for _, topic, _ in world.told] == [f"Dog/{key}" for key in MANY]
-    assert 2 == caplog.text.count("hooks are told of a large result later: the store is busy")
+    assert 2 == caplog.text.count("hooks are notified of a large result later: the store is busy")
     world.close()

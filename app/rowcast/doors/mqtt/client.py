@@ -55,6 +55,7 @@ class Client(Outgoing, Receiver):
         "last_seen",
         "media_type",
         "meter",
+        "no_reply",
         "noted",
         "opening",
         "patience",
@@ -67,7 +68,6 @@ class Client(Outgoing, Receiver):
         "tells_gaps",
         "tells_seq",
         "transport",
-        "unanswered",
         "unreleased",
     )
 
@@ -87,7 +87,7 @@ class Client(Outgoing, Receiver):
         self.last_seen = self.loop.time()
         self.tells_seq = False  # in acknowledgements: MQTT 5, unless ``problems`` forbids it
         self.submit, self.submit_run = broker.kernel.submit, broker.kernel.submit_run
-        self.unanswered = FireAndForget(self.note_refusal, at_once=broker.settings.announces_first)
+        self.no_reply = FireAndForget(self.note_refusal, at_once=broker.settings.announces_first)
         self.quota = self.refused = 0  # unanswered publishes, at most; refused ones, for statistics
         self.taken = self.answered = 0  # numbers of the last publishes of QoS 1 and 2
         self.early: dict[int, tuple[int, int, Outcome]] = {}

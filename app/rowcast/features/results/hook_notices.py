@@ -1,9 +1,9 @@
-"""What hooks are still to be told of: the rows of staged results, once everybody sees them.
+"""Notices to hooks about the rows of staged results, sent once the result is visible.
 
-The rows of a small result are told in the turn in which it is answered. Those of a staged one are
-read from the log, a page at a time, as fast as the slowest listener takes them. How far they are
-told is a fact, so a restart goes on there: a listener hears of each row, those of one page maybe
-twice, unless retention has removed them before.
+Listeners are notified of a small result in the turn in which it is answered. The rows of a staged
+one are read from the log, a page at a time, as fast as the slowest listener takes them. The
+position is stored as a fact, and a restart continues there: a listener is notified of each row, of
+those of one page maybe twice, unless retention has removed them before.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ _NAMED: Final = ("user", "door", "client_id", "peer", "issuer")
 
 @dataclass(slots=True)
 class PendingNotice:
-    """The rows of one result of which hooks are still to be told: those after a number."""
+    """The rows of one result that hooks have not been notified of: those after a number."""
 
     tables: tuple[str, ...]
     after: int
@@ -45,7 +45,7 @@ class PendingNotice:
         return str(self.last)
 
     def fact(self) -> Change:
-        """Return what is kept of it; nothing once all is told."""
+        """Return what is stored of it; nothing once hooks were notified of all."""
         if self.after >= self.last:
             return Change(OWNER, self.name, None)
         caller = {name: getattr(self.caller, name) for name in _NAMED}
@@ -74,7 +74,7 @@ class PendingNotice:
 
 
 class HookNotices:
-    """Tells the hooks of one kernel, one result after another."""
+    """Notifies the hooks of one kernel, one result after another."""
 
     def __init__(self, kernel: "Kernel", retry_seconds: float = RETRY_SECONDS) -> None:
         self._kernel = kernel
@@ -83,7 +83,7 @@ class HookNotices:
         self._woken = asyncio.Event()
 
     def restore(self, facts: Iterable[tuple[str, str, bytes]]) -> None:
-        """Restore what an earlier run of the server has not told."""
+        """Restore the pending notices of an earlier run of the server."""
         found = [PendingNotice.of(name, value) for _, name, value in facts]
         self._pending = sorted(found, key=lambda item: item.last)
 
@@ -98,19 +98,19 @@ class HookNotices:
             )
 
     def add(self, pending: PendingNotice) -> None:
-        """Tell of a result that all see, whose fact is stored."""
+        """Notify of a visible result, whose fact is stored."""
         self._pending.append(pending)
         self._woken.set()
 
     async def run(self) -> None:
-        """Tell until cancelled."""
+        """Notify until cancelled."""
         while True:
             self._woken.clear()
             while self._pending:
                 try:
                     await self._notify(self._pending[0])
                 except Error as error:
-                    log.warning("hooks are told of a large result later: %s", error.full)
+                    log.warning("hooks are notified of a large result later: %s", error.full)
                     await asyncio.sleep(self._retry_seconds)
                 else:
                     del self._pending[0]

@@ -1,4 +1,4 @@
-"""The snapshot store: the directory where snapshots stand, and how one comes to stand there.
+"""The snapshot directory: a snapshot store on a disk, and how a snapshot appears in it.
 
     newest -> 000000000000001042      only ever a complete one; replaced in one step
     000000000000001042/               a snapshot, named by its cut; never changed

@@ -322,7 +322,7 @@ class Answer:
             return []
         known, select = list[str](), self.query.select
         if self.table is not None and select is None:
-            known = [i.name for i in self.table.attributes if not i.hidden and i.readable]
+            known = [i.name for i in self.table.attributes if not i.hidden and i.has_value]
         elif select is not None and select.shape is Projection.OBJECT:
             known = [_column(path[0]) for path in select.paths]
         names = dict.fromkeys(["topic", *known, *(n for e in events for n in self._entry(e))])

@@ -322,8 +322,8 @@ class Listing:
             return []
         select, known = self.query.select, list[str]()
         if select is None:
-            readable = (item for item in self.table.attributes if item.readable)
-            known = [item.name for item in readable if not item.hidden]
+            valued = (item for item in self.table.attributes if item.has_value)
+            known = [item.name for item in valued if not item.hidden]
             known = known if self.table.primary_key else ["id", *known]
         elif select.shape is not Projection.OBJECT:
             return ["value"]

@@ -90,7 +90,7 @@ class Rejections:
     ) -> None:
         self.loop = loop
         self.on_refused = on_refused
-        """Told of each: its peer, its CONNECT, the reason and the words for it."""
+        """Called for each, with its peer, its CONNECT, the reason and the words for it."""
         self.server_reference = server_reference
         """Where to go instead, for reasons that send elsewhere (MQTT 5, 3.2.2.3.16)."""
         self.open_max = open_max

@@ -18,7 +18,7 @@ Who sends a larger one gets no DISCONNECT."""
 
 
 class RelayedDisconnect:
-    """What one connection has shown of itself."""
+    """What is known of one relayed connection to end it with a DISCONNECT that its client takes."""
 
     __slots__ = ("_asked", "_connection", "_speaks_5", "bounds", "connect_is_read")
 

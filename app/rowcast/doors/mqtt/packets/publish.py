@@ -67,7 +67,7 @@ def on_publishes(client: "Client", packets: list[Publish]) -> None:
                 _on_publish(client, packet, caller)
                 continue
             kind = MESSAGE if not retain else PUT if payload else DELETE
-            done: Done = client.unanswered
+            done: Done = client.no_reply
             if qos == 1:
                 done = partial(acknowledge, client, _number(client), PUBACK, packet.packet_id)
             elif qos:
@@ -104,7 +104,7 @@ def _on_publish(client: "Client", packet: Publish, caller: Caller) -> None:
     kind = MESSAGE if not retain else PUT if payload else DELETE
     event = Event(packet.topic, kind, payload, None, qos, retain, None, caller.client_id)
     properties = packet.properties
-    done: Done = client.unanswered
+    done: Done = client.no_reply
     if qos == 1:
         done = partial(acknowledge, client, _number(client), PUBACK, packet.packet_id)
     elif qos == 2:
